@@ -13,6 +13,7 @@ from polhode.integrators.implicit._alpha_coefficients import Coefficients
 from polhode.integrators.implicit._alpha_equations import Place, Prediction, place_at
 from polhode.integrators.implicit._tangent import times_tangent
 from polhode.integrators.nonsmooth.alpha_memory import AlphaMemory, SmoothContacts
+from polhode.integrators.nonsmooth.contact_identity import Match, identities
 from polhode.integrators.nonsmooth.contact_record import contacts_of
 from polhode.linalg.blocks import Matrix, apply, scale_matrix
 from polhode.spaces.base import Point, Vector
@@ -46,13 +47,13 @@ class Unknowns(NamedTuple):
     """What the rounds of a step find.
 
     - `vdot`: accelerations of the smooth motion at the end. - `jump`, `kick`: what positions and velocities there lack
-      after it. - `excess`: impulses of contacts less those of their smooth forces.
+      after it. - `rub`: the part of the kick by friction.
     """
 
     vdot: Vector
     jump: Vector
     kick: Vector
-    excess: Float[Array, "c rows"]
+    rub: Vector
 
 
 class Contacts(NamedTuple):
@@ -62,7 +63,7 @@ class Contacts(NamedTuple):
       the step with it, and accelerations where v̇ = 0.
     - `columns`, `shares`: changes of velocity by unit impulses, and the multipliers of joints that come with them.
     - `smooth_columns`, `smooth_shares`: the same of accelerations by unit forces.
-    - `past`, `past_mode`: their memory from the step before.
+    - `identity`: their numbers. - `match`: with those of the step before. - `past`, `past_mode`: memory of these.
     """
 
     present: PresentContacts
@@ -75,6 +76,8 @@ class Contacts(NamedTuple):
     shares: Float[Array, "c_rows m"]
     smooth_columns: Float[Array, "c_3 n"]
     smooth_shares: Float[Array, "c_3 m"]
+    identity: Int[Array, " c"]
+    match: Match
     past: SmoothContacts
     past_mode: Int[Array, " c"]
 
@@ -168,13 +171,15 @@ def _contacts(step: AlphaStep, q: Point, v: Vector, accelerator: Any, metric: An
     of_forces = columns.reshape(rows.shape)[:, first].reshape(-1, system.n), jnp.zeros((3 * len(rows), 0))
     if system.m:
         of_forces = _responses(system, accelerator, rows[:, first])
-    recall = lambda values: present.recall(memory.labels, values)[0]  # noqa: E731
+    identity = identities(contacts_of(system), present)
+    match = Match.of(identity, memory.labels)
     return Contacts(
         present, rows, drift, rows @ v + drift,
         acceleration_rows=rows[:, first] + 2 * p.velocity * rates[:, first],
         bias=(rates @ v + drift_rate)[:, first],
         columns=columns, shares=shares, smooth_columns=of_forces[0], smooth_shares=of_forces[1],
-        past=jax.tree.map(recall, memory.contacts), past_mode=recall(memory.mode).astype(jnp.int32),
+        identity=identity, match=match, past=jax.tree.map(match.recall, memory.contacts),
+        past_mode=match.recall(memory.mode.astype(float)).astype(jnp.int32),
     )  # fmt: skip
 
 
@@ -186,8 +191,3 @@ def _responses(system: AbstractMechanical, factors: Any, rows: Float[Array, "c r
 def joint_rate(step: AlphaStep, place: AlphaPlace, vdot: Vector) -> Multipliers:
     """Accelerations of joints."""
     return apply(place.joints, vdot, step.system.m) + place.curvature if step.system.m else jnp.zeros(0)
-
-
-def labels_of(place: AlphaPlace) -> Int[Array, " c"]:
-    """Labels of the contacts of a place."""
-    return place.contacts.present.labels

@@ -12,8 +12,9 @@ from polhode.contact.contact_problem import OPEN, SLIDE, STICK
 from polhode.integrators.implicit._alpha_equations import place_at
 from polhode.integrators.implicit._implicit_differentiation import with_implicit_derivative
 from polhode.integrators.nonsmooth.alpha_memory import SmoothContacts
-from polhode.integrators.nonsmooth.alpha_place import AlphaPlace, AlphaStep, Unknowns, evaluate, labels_of
-from polhode.integrators.nonsmooth.alpha_stages import Kick, Smooth, accelerate, close_gaps, strike
+from polhode.integrators.nonsmooth.alpha_place import AlphaPlace, AlphaStep, Unknowns, evaluate
+from polhode.integrators.nonsmooth.alpha_stages import CLOSED, Kick, Smooth, accelerate, close_gaps, strike
+from polhode.integrators.nonsmooth.contact_identity import Match
 from polhode.integrators.nonsmooth.contact_record import dissipation, size_of
 from polhode.integrators.nonsmooth.slide_directions import FREE_ROUNDS, least_speed, narrow
 from polhode.spaces.base import Point, Vector
@@ -21,6 +22,9 @@ from polhode.systems.mechanical import Multipliers
 
 _CONVERGED = 1e-13
 """Change of velocities from round to round, relative to them, at which rounds end."""
+
+_NOISE = 1e-10
+"""Change below which rounds end that don't get better: contacts of large mass ratios are solved up to this."""
 
 _ROUND_OFF = 8 * jnp.finfo(float).eps
 
@@ -63,6 +67,7 @@ class AlphaRound(NamedTuple):
     depth: Array
     left_out: Array
     change: Array
+    change_before: Array
     settled: Bool[Array, ""]
     solved: Bool[Array, ""]
     number: Int[Array, ""]
@@ -89,36 +94,36 @@ def _search(step: AlphaStep, max_rounds: int) -> AlphaRound:
     noise = _ROUND_OFF * _largest(step.q) * _inverse(step.h)
 
     def more(last: AlphaRound) -> Array:
-        goal = _CONVERGED * (1.0 + jnp.max(jnp.abs(last.place.v), initial=0.0)) + noise
-        return ((last.change > goal) | ~last.settled) & (last.number < max_rounds)
+        scale = 1.0 + jnp.max(jnp.abs(last.place.v), initial=0.0)
+        is_noise = (last.change > 0.5 * last.change_before) & (last.change <= _NOISE * scale)
+        converged = (last.change <= _CONVERGED * scale + noise) | is_noise
+        return ~(converged & last.settled) & (last.number < max_rounds)
 
     return jax.lax.while_loop(more, lambda last: _advance(step, last), _start(step))
 
 
 def _start(step: AlphaStep) -> AlphaRound:
     memory, past, n = step.memory, step.memory.contacts, step.system.n
-    x = Unknowns(memory.vdot, jnp.zeros(n), jnp.zeros(n), jnp.zeros_like(past.impulses))
+    x = Unknowns(memory.vdot, *(jnp.zeros(n),) * 3)
     none, zeros = jnp.zeros(()), jnp.zeros(size_of(step.system))
     joints, taken = jnp.zeros(step.system.m), jnp.zeros_like(memory.dissipation)
     end = AlphaEnd(step.q, step.v, joints, past, memory.shift, zeros, zeros, zeros, taken)
     no = jnp.asarray(False)
     return AlphaRound(
-        x, end, memory.mode, memory.labels, memory.mode < OPEN, none, none, jnp.asarray(jnp.inf), no, no, jnp.asarray(0)
+        x, end, memory.mode, memory.labels, memory.mode < OPEN, none, none, jnp.asarray(jnp.inf), jnp.asarray(jnp.inf), no, no, jnp.asarray(0)
     )
 
 
 def _advance(step: AlphaStep, last: AlphaRound) -> AlphaRound:
     at = evaluate(step, last.x)
-    present = at.contacts.present
-    recall = lambda values: present.recall(last.labels, values)[0]  # noqa: E731
-    x = last.x._replace(excess=recall(last.x.excess))
-    mode = recall(last.mode).astype(jnp.int32)
+    match = Match.of(at.contacts.identity, last.labels)
+    x, mode = last.x, _modes_before(last, at, match)
     has_force = (mode != OPEN) & step.smooth_contacts
-    smooth = accelerate(step, at, x, has_force, mode == SLIDE, recall(last.place.contacts.force))
+    smooth = accelerate(step, at, x, has_force, mode == SLIDE, match.recall(last.place.contacts.force))
     jump = close_gaps(step, at, x, smooth)
-    may_slide = narrow(has_force, recall(jnp.where(last.slides, 1.0, 0.0)) > 0, last.number)
-    kick = strike(step, at, x, smooth, jump, may_slide)
-    new = Unknowns(smooth.vdot, jump.jump, kick.kick, kick.impulses - smooth.reference)
+    may_slide = narrow(has_force, match.recall(jnp.where(last.slides, 1.0, 0.0)) > 0, last.number)
+    kick = strike(step, at, smooth, jump, may_slide, match.recall(last.place.contacts.impulses))
+    new = Unknowns(smooth.vdot, jump.jump, kick.kick, kick.rub)
     new_mode = jnp.where(last.number < _MODE_ROUNDS, _modes(kick), mode)
     changes = (
         step.h * (new.vdot - x.vdot),
@@ -126,14 +131,24 @@ def _advance(step: AlphaStep, last: AlphaRound) -> AlphaRound:
         new.kick - x.kick,
     )
     return AlphaRound(
-        new, _end(step, at, smooth, kick, new, new_mode), new_mode, labels_of(at), kick.slides,
+        new, _end(step, at, smooth, kick, new, new_mode), new_mode, at.contacts.identity, kick.slides,
         depth=jnp.max(-at.contacts.gap, initial=0.0),
-        left_out=present.left_out,
+        left_out=at.contacts.present.left_out,
         change=jnp.max(jnp.stack([jnp.max(jnp.abs(part), initial=0.0) for part in changes])),
-        settled=jnp.all(new_mode == mode) & jnp.all(labels_of(at) == last.labels),
+        change_before=last.change,
+        settled=jnp.all(new_mode == mode),
         solved=smooth.solved & jump.solved & kick.solved,
         number=last.number + 1,
     )  # fmt: skip
+
+
+def _modes_before(last: AlphaRound, at: AlphaPlace, match: Match) -> Int[Array, " c"]:
+    """Modes after the round before; those that it didn't know stick if they touch.
+
+    Of what lies flat, such as a cylinder on its side, round-off says which of its features touch.
+    """
+    mode, touches = match.recall(last.mode.astype(float)), at.contacts.gap <= CLOSED
+    return jnp.where(match.known, mode, jnp.where(touches, STICK, OPEN)).astype(jnp.int32)
 
 
 def _modes(kick: Kick) -> Int[Array, " c"]:
@@ -159,7 +174,7 @@ def _end(step: AlphaStep, at: AlphaPlace, smooth: Smooth, kick: Kick, x: Unknown
     memory, inverse = step.memory, _inverse(step.h)
     start = memory.vdot + step.h * memory.shift
     mean = c.explicit(memory.vdot, start) + c.ratio * x.vdot
-    gone = contacts.present.lost(memory.labels, memory.contacts.pushes(c, step.h)[1])
+    gone = contacts.match.lost(memory.contacts.pushes(c, step.h)[1])
     changed = (mode != contacts.past_mode)[:, None]
     shift = (mean - gone - x.vdot) * inverse - jnp.sum(jnp.where(changed, push_lag, 0.0), axis=0)
     kept = SmoothContacts(

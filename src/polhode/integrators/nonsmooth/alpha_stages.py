@@ -35,10 +35,14 @@ class Smooth(NamedTuple):
 
 
 class Jump(NamedTuple):
-    """The jump of positions, and which contacts push them."""
+    """The jump of positions.
+
+    - `pushes`: contacts that push. - `depth`: how deep shapes would enter each other without.
+    """
 
     jump: Vector
     pushes: Bool[Array, " c"]
+    depth: Float[Array, " c"]
     solved: Bool[Array, ""]
 
 
@@ -50,6 +54,7 @@ class Kick(NamedTuple):
     """
 
     kick: Vector
+    rub: Vector
     impulses: Float[Array, "c rows"]
     joints: Multipliers
     before: Float[Array, "c rows"]
@@ -98,10 +103,9 @@ def close_gaps(step: AlphaStep, at: AlphaPlace, x: Unknowns, smooth: Smooth) -> 
     moved = p.position * (smooth.vdot - x.vdot)
     start, _ = contacts.past.means(step.c, step.h)
     reference = step.c.displacement(step.h, start, smooth.mean)[:, 0]
-    # Positions of what rubs lack half of the impulses that the smooth motion has not.
-    kicks = (0.5 * step.h * x.excess).at[:, 0].set(-reference)
     jump, _ = system.kkt.solve(at.metric, jnp.zeros(system.n), _openings(step, at, x.jump, moved))
-    jump = jump + kicks.reshape(-1) @ contacts.columns - _lost(step, at)[0]
+    # Positions of what rubs lack half of the friction that the smooth motion has not.
+    jump = jump + 0.5 * step.h * x.rub - reference @ contacts.normal_columns - _lost(step, at)[0]
     gap = contacts.gap + contacts.normal_rows @ (moved + jump - x.jump)
     deepest = jnp.maximum(-jnp.min(gap, initial=0.0), 0.0)
     problem = ContactProblem(
@@ -112,7 +116,7 @@ def close_gaps(step: AlphaStep, at: AlphaPlace, x: Unknowns, smooth: Smooth) -> 
     )
     solution = solve(problem, jnp.maximum(reference, 0.0)[:, None], step.tolerance)
     pushes = solution.impulses[:, 0]
-    return Jump(jump + pushes @ contacts.normal_columns, pushes > 0, solution.solved)
+    return Jump(jump + pushes @ contacts.normal_columns, pushes > 0, -gap, solution.solved)
 
 
 def _openings(step: AlphaStep, at: AlphaPlace, jump: Vector, moved: Vector) -> Multipliers:
@@ -124,7 +128,9 @@ def _openings(step: AlphaStep, at: AlphaPlace, jump: Vector, moved: Vector) -> M
     return wanted.at[system.nonholonomic].set(0.0) if len(system.nonholonomic) else wanted
 
 
-def strike(step: AlphaStep, at: AlphaPlace, x: Unknowns, smooth: Smooth, jump: Jump, may_slide: Array) -> Kick:
+def strike(
+    step: AlphaStep, at: AlphaPlace, smooth: Smooth, jump: Jump, may_slide: Bool[Array, " c"], guess: Array
+) -> Kick:
     """Velocities and impulses of the whole step by the laws of impact and friction.
 
     - `may_slide`: contacts whose friction may have a direction.
@@ -154,12 +160,14 @@ def strike(step: AlphaStep, at: AlphaPlace, x: Unknowns, smooth: Smooth, jump: J
         rolling=law.rolling,
         active=closed,
     )
-    solution = solve(problem, reference + x.excess, step.tolerance)
+    solution = solve(problem, guess - base, step.tolerance)
     v = free + solution.impulses.reshape(-1) @ columns
     impulses = base + sliding.complete(solution.impulses)
-    joints = joints + (impulses - reference).reshape(-1) @ contacts.shares
+    excess = impulses - reference
+    rub = excess.at[:, 0].set(0.0).reshape(-1) @ contacts.columns
+    joints = joints + excess.reshape(-1) @ contacts.shares
     after = contacts.slips_of(v)
-    return Kick(v - speed, impulses, joints, before, after, without, sliding.on, closed, solution.solved)
+    return Kick(v - speed, rub, impulses, joints, before, after, without, sliding.on, closed, solution.solved)
 
 
 def _base(reference: Float[Array, "c rows"], sliding: SlideDirections) -> Float[Array, "c rows"]:
@@ -174,5 +182,5 @@ def _base(reference: Float[Array, "c rows"], sliding: SlideDirections) -> Float[
 def _lost(step: AlphaStep, at: AlphaPlace) -> tuple[Vector, Vector]:
     """Displacements and changes of velocity by the smooth forces of contacts that are no more."""
     start, end = step.memory.contacts.pushes(step.c, step.h)
-    lost = lambda values: at.contacts.present.lost(step.memory.labels, values)  # noqa: E731
+    lost = at.contacts.match.lost
     return lost(step.c.displacement(step.h, start, end)), lost(step.c.increment(step.h, start, end))

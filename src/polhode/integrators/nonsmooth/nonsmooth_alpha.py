@@ -15,6 +15,7 @@ from polhode.integrators.nonsmooth.alpha_memory import AlphaMemory
 from polhode.integrators.nonsmooth.alpha_place import AlphaStep
 from polhode.integrators.nonsmooth.alpha_rounds import AlphaRound, iterate
 from polhode.integrators.nonsmooth.alpha_stages import CLOSED
+from polhode.integrators.nonsmooth.contact_identity import identities
 from polhode.integrators.nonsmooth.contact_record import ContactRecord, contacts_of, dissipation, size_of
 from polhode.integrators.nonsmooth.time_stepper import AbstractTimeStepper, between
 from polhode.result_codes import Result
@@ -69,7 +70,7 @@ class NonsmoothGeneralizedAlpha(AbstractTimeStepper):
 
     def _labels(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Int[Array, " c"]:
         del h
-        return contacts_of(system).present(system, t, state[0]).labels
+        return identities(contacts_of(system), contacts_of(system).present(system, t, state[0]))
 
     def _iterate(
         self, system: AbstractMechanical, t: Array, h: Array, state: State, memory: AlphaMemory

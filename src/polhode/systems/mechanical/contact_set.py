@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from polhode.spaces.base import Point
@@ -84,12 +85,6 @@ class PresentContacts(NamedTuple):
         same = self.labels[:, None] == labels[None, :]
         return jnp.einsum("ij,j...->i...", jnp.where(same, 1.0, 0.0), values), jnp.any(same, axis=1)
 
-    def lost(self, labels: Int[Array, " c"], values: Array) -> Array:
-        """The sum of values that belong to labels of an earlier step which no contact has any more."""
-        kept = self.labels[:, None] == labels[None, :]
-        gone = self.labels != labels if self.number is None else ~jnp.any(kept, axis=0)
-        return jnp.sum(jnp.where(_beside(gone, values), values, jnp.zeros_like(values)), axis=0)
-
     def spread(self, values: Array, count: int) -> Array:
         """Values in the places of all contacts of the set, zero for those that are left out."""
         if self.number is None:
@@ -132,6 +127,11 @@ class AbstractContactSet(eqx.Module):
     @abc.abstractmethod
     def kinematics(self, system: Any, t: Array, q: Point) -> ContactKinematics:
         """Gaps and rows of the contacts in a position of the system."""
+
+    @property
+    def pair_numbers(self) -> np.ndarray:
+        """The number of the pair of shapes of each slot, shape (k,): features are those of a pair, in any of its slots."""
+        return np.arange(self.count)
 
     @property
     def capacity(self) -> int:
