@@ -85,6 +85,7 @@ class GeneralizedAlpha(AbstractIntegrator):
       present size make up in it: forces, and h²|v̇| in Φ. What is left acts like a constant force: 1e-8 would spoil the
       order of a mechanism that runs over 50,000 steps.
     - `max_iterations`: of Newton's method in a step; simplified iterations that fail are followed by as many full ones.
+    - `smooth_contacts`: for bodies that touch, see `NonsmoothGeneralizedAlpha`.
 
     ??? cite "Reference"
         O. Brüls, A. Cardona, On the use of Lie group time integrators in multibody dynamics, J. Comput. Nonlinear
@@ -112,6 +113,7 @@ class GeneralizedAlpha(AbstractIntegrator):
                 f"`rho_inf` must be a number in [0, 1], got {short_repr(self.rho_inf)}; 0.9 damps high frequencies "
                 "gently."
             )
+        checks.flag("smooth_contacts", self.smooth_contacts)
         if not isinstance(self.tangent_operator, bool):
             raise ValueError(f"`tangent_operator` must be True or False, got {short_repr(self.tangent_operator)}.")
         checks.choice("newton", self.newton, ("automatic", "full", "simplified", "modified"))
@@ -152,10 +154,16 @@ class GeneralizedAlpha(AbstractIntegrator):
         """The nonsmooth method where bodies touch. Raises ValueError for options that it doesn't have."""
         if not system.has_contacts:
             return self
-        form = NonsmoothGeneralizedAlpha(
-            rho_inf=self.rho_inf, smooth_contacts=self.smooth_contacts, max_rounds=self.max_iterations
-        )
-        return form
+        kept = {"rho_inf": self.rho_inf, "smooth_contacts": self.smooth_contacts}
+        options = {"max_iterations": self.max_iterations, **kept}
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.name not in options and value != field.default:
+                raise ValueError(
+                    f"Bodies touch, and with contacts `generalized-alpha` has no option `{field.name}`, got "
+                    f"{short_repr(value)}. Leave it out; it has {', '.join(f'`{name}`' for name in options)}."
+                )
+        return NonsmoothGeneralizedAlpha(max_rounds=self.max_iterations, **kept)
 
     def _solver(self, system: AbstractMechanical) -> Newton:
         chosen = "simplified" if system.has_costly_tangent else "full"
@@ -165,6 +173,8 @@ class GeneralizedAlpha(AbstractIntegrator):
     def check(self, system: AbstractMechanical, t: Any, state: Any) -> None:
         """Refuses quasi-velocities. Raises ValueError."""
         del t, state
+        if not self.smooth_contacts:
+            raise ValueError("Nothing touches here, and `smooth_contacts` is an option for contacts: leave it out.")
         if not system.identity_kinematics:
             raise ValueError(
                 f"The generalized-α method needs velocities that are those of the configuration, and "

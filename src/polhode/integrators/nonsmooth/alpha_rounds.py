@@ -28,8 +28,8 @@ _NOISE = 1e-10
 
 _ROUND_OFF = 8 * jnp.finfo(float).eps
 
-_MODE_ROUNDS = 12
-"""Rounds after which no contact changes its mode any more."""
+_SLIDE_ROUNDS, _MODE_ROUNDS = 6, 12
+"""Rounds after which no contact begins to slide, and none changes its mode any more."""
 
 
 class AlphaEnd(NamedTuple):
@@ -95,7 +95,7 @@ def _search(step: AlphaStep, max_rounds: int) -> AlphaRound:
 
     def more(last: AlphaRound) -> Array:
         scale = 1.0 + jnp.max(jnp.abs(last.place.v), initial=0.0)
-        is_noise = (last.change > 0.5 * last.change_before) & (last.change <= _NOISE * scale)
+        is_noise = (last.change > 0.9 * last.change_before) & (last.change <= _NOISE * scale)
         converged = (last.change <= _CONVERGED * scale + noise) | is_noise
         return ~(converged & last.settled) & (last.number < max_rounds)
 
@@ -124,7 +124,7 @@ def _advance(step: AlphaStep, last: AlphaRound) -> AlphaRound:
     may_slide = narrow(has_force, match.recall(jnp.where(last.slides, 1.0, 0.0)) > 0, last.number)
     kick = strike(step, at, smooth, jump, may_slide, match.recall(last.place.contacts.impulses))
     new = Unknowns(smooth.vdot, jump.jump, kick.kick, kick.rub)
-    new_mode = jnp.where(last.number < _MODE_ROUNDS, _modes(kick), mode)
+    new_mode = _narrow(mode, _modes(kick), last.number)
     changes = (
         step.h * (new.vdot - x.vdot),
         (new.jump - x.jump) * _inverse(step.h),
@@ -157,6 +157,12 @@ def _modes(kick: Kick) -> Int[Array, " c"]:
     closed = kick.closed & (kick.after[:, 0] <= least)
     slides = jnp.sqrt(jnp.sum(kick.after[:, 1:3] ** 2, axis=1)) > least
     return jnp.where(closed, jnp.where(slides, SLIDE, STICK), OPEN).astype(jnp.int32)
+
+
+def _narrow(mode: Int[Array, " c"], new: Int[Array, " c"], number: Array) -> Int[Array, " c"]:
+    """Modes that a round may give: after a few, those that can't be told from each other settle."""
+    stays = (new == SLIDE) & (mode != SLIDE) & (number >= _SLIDE_ROUNDS)
+    return jnp.where(number < _MODE_ROUNDS, jnp.where(stays, mode, new), mode)
 
 
 def _end(step: AlphaStep, at: AlphaPlace, smooth: Smooth, kick: Kick, x: Unknowns, mode: Array) -> AlphaEnd:

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from polhode.contact.contact_problem import OPEN, ContactProblem
+from polhode.contact.contact_problem import OPEN, SLIDE, ContactProblem
 from polhode.contact.solver import solve
 from polhode.integrators.explicit.half_explicit_projection import explicit_rate
-from polhode.integrators.nonsmooth.alpha_place import AlphaPlace, AlphaStep, Unknowns, joint_rate
+from polhode.integrators.nonsmooth.alpha_place import AlphaPlace, AlphaStep, Contacts, Unknowns, joint_rate
 from polhode.integrators.nonsmooth.slide_directions import SlideDirections, against, can_open, persistent, slide
 from polhode.linalg.blocks import apply
 from polhode.spaces.base import Vector
@@ -23,7 +23,7 @@ CLOSED = 1e-10
 class Smooth(NamedTuple):
     """Accelerations at the end of a step, with forces of the contacts that stay closed.
 
-    - `mean`: λ̄ there. - `reference`: impulses of these forces.
+    - `mean`: λ̄ there. - `reference`: impulses of these forces. - `slides`: contacts on the edge of the cone.
     """
 
     vdot: Vector
@@ -31,6 +31,7 @@ class Smooth(NamedTuple):
     mean: Float[Array, "c 3"]
     reference: Float[Array, "c rows"]
     joints: Multipliers
+    slides: Bool[Array, " c"]
     solved: Bool[Array, ""]
 
 
@@ -49,7 +50,7 @@ class Jump(NamedTuple):
 class Kick(NamedTuple):
     """The kick of velocities, the impulses of contacts, and those of joints.
 
-    - `before`, `after`: relative velocities at both ends of the step. - `without`: those without impulses.
+    - `before`, `after`: relative velocities between which impulses work. - `without`: those without impulses.
     - `slides`: contacts whose friction had a direction. - `closed`: contacts that may have impulses.
     """
 
@@ -74,12 +75,13 @@ def accelerate(
     """
     contacts, law = at.contacts, at.contacts.law
     change, joints = step.system.kkt.solve(at.accelerator, at.missing, -joint_rate(step, at, x.vdot))
-    rows = contacts.acceleration_rows
-    without = contacts.rows[:, :3] @ x.vdot + contacts.bias + rows @ change
+    rows, now = _smooth_rows(step, contacts, x, slides)
+    without = now + rows @ change
     drag = against(law, contacts.slips[:, 1:3])
     # Where friction would press a contact more than its force opens it, only impulses act.
     closed = closed & (can_open(rows, contacts.smooth_columns, drag) | ~slides)
-    sliding = slide(slides & closed, drag)
+    # In a step of no length forces change no direction.
+    sliding = slide(slides & closed & (step.h == 0), drag)
     columns = sliding.combine(contacts.smooth_columns)
     problem = ContactProblem(
         delassus=rows.reshape(-1, step.system.n) @ columns.T,
@@ -94,7 +96,25 @@ def accelerate(
     mean = explicit + step.c.ratio * force
     spins = contacts.rows.shape[1] - 3
     reference = jnp.pad(step.c.increment(step.h, start, mean), ((0, 0), (0, spins)))
-    return Smooth(vdot, force, mean, reference, joints + force.reshape(-1) @ contacts.smooth_shares, solution.solved)
+    joints = joints + force.reshape(-1) @ contacts.smooth_shares
+    slides = slides & (sliding.on | (solution.mode == SLIDE))
+    return Smooth(vdot, force, mean, reference, joints, slides, solution.solved)
+
+
+def _smooth_rows(
+    step: AlphaStep, contacts: Contacts, x: Unknowns, slides: Bool[Array, " c"]
+) -> tuple[Float[Array, "c 3 n"], Float[Array, "c 3"]]:
+    """Derivatives by v̇ of what laws of the smooth motion are about, and its present values.
+
+    These are accelerations, and of contacts that slide the velocities that accelerations lead to along tangents: so
+    friction has the direction that it gives them.
+    """
+    rows = contacts.acceleration_rows
+    now = contacts.rows[:, :3] @ x.vdot + contacts.bias
+    rows = rows.at[:, 1:].set(jnp.where(slides[:, None, None], contacts.rows[:, 1:3], rows[:, 1:]))
+    lead = step.prediction.velocity
+    reached = contacts.slips[:, 1:3] / jnp.where(lead != 0, lead, 1.0)
+    return rows, now.at[:, 1:].set(jnp.where(slides[:, None], reached, now[:, 1:]))
 
 
 def close_gaps(step: AlphaStep, at: AlphaPlace, x: Unknowns, smooth: Smooth) -> Jump:
@@ -142,7 +162,7 @@ def strike(
     reference = smooth.reference
     free = speed + closing - reference.reshape(-1) @ contacts.columns - _lost(step, at)[1]
     before, without = contacts.slips_of(step.v), contacts.slips_of(free)
-    on = persistent(may_slide & (past.force[:, 0] > 0), before[:, 1:3], contacts.slips[:, 1:3], without)
+    on = persistent(may_slide & smooth.slides & (past.force[:, 0] > 0), before[:, 1:3], contacts.slips[:, 1:3], without)
     drag = against(law, contacts.slips[:, 1:3])
     sliding = slide(on & can_open(contacts.rows, contacts.columns, drag), drag)
     base = _base(reference, sliding)
@@ -167,6 +187,7 @@ def strike(
     rub = excess.at[:, 0].set(0.0).reshape(-1) @ contacts.columns
     joints = joints + excess.reshape(-1) @ contacts.shares
     after = contacts.slips_of(v)
+    before = _approach(step, at, jump, before, without, after)
     return Kick(v - speed, rub, impulses, joints, before, after, without, sliding.on, closed, solution.solved)
 
 
@@ -177,6 +198,22 @@ def _base(reference: Float[Array, "c rows"], sliding: SlideDirections) -> Float[
     """
     friction = reference[:, 1:3] - sliding.drag * reference[:, :1]
     return jnp.zeros_like(reference).at[:, 1:3].set(jnp.where(sliding.on[:, None], friction, 0.0))
+
+
+def _approach(step: AlphaStep, at: AlphaPlace, jump: Jump, before: Array, without: Array, after: Array) -> Array:
+    """Velocities before impacts, with which impulses of the whole step take what the impact takes.
+
+    A contact that arrives at the fraction s of the step has the velocity that loads have given it until then, and its
+    impulse holds it against loads for the rest.
+    """
+    arrives = jump.pushes & (at.contacts.past_mode == OPEN)
+    way = -0.5 * step.h * (before[:, 0] + without[:, 0])
+    share = jnp.clip(1.0 - jump.depth / jnp.where(way > 0, way, jnp.inf), 0.0, 1.0)
+    speed = before[:, 0] + share * (without[:, 0] - before[:, 0])
+    change = after[:, 0] - without[:, 0]
+    part = (after[:, 0] - speed) / jnp.where(change > 0, change, 1.0)
+    normal = part * (speed + after[:, 0]) - after[:, 0]
+    return before.at[:, 0].set(jnp.where(arrives & (way > 0) & (change > 0), normal, before[:, 0]))
 
 
 def _lost(step: AlphaStep, at: AlphaPlace) -> tuple[Vector, Vector]:
