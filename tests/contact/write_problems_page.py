@@ -1,4 +1,4 @@
-"""Writes `docs/contact-problems.md`, errors of problems of contact by both methods: `python THIS`."""
+"""Writes `docs/contact-problems.md`, errors of problems of contact by all methods: `python THIS`."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from reference_problems import REFERENCES, Reference, run
 PAGE = Path(__file__).parents[2] / "docs" / "contact-problems.md"
 HEAD = """# Problems of contact
 
-Problems with exact motions, and the errors of both [methods for contacts](contact.md#run) with the same step, in SI
+Problems with exact motions, and the errors of the [methods for contacts](contact.md#run) with the same step, in SI
 units. Written by `tests/contact/write_problems_page.py` from the models of `tests/contact/reference_problems.py`;
 `test_reference_problems.py` holds them. Errors below 1e-9 are those of round-off or of the tolerance of the contact
 problem, 1e-10.
 
-| problem | h | measured | `moreau` | `rattle` |
-|---|---|---|---|---|
+| problem | h | measured | `moreau` | `rattle` | `generalized-alpha` |
+|---|---|---|---|---|---|
 """
-METHODS = ("moreau", "rattle")
+METHODS = ("moreau", "rattle", "generalized-alpha")
 
 
 def page() -> str:

@@ -85,7 +85,8 @@ class GeneralizedAlpha(AbstractIntegrator):
       present size make up in it: forces, and h²|v̇| in Φ. What is left acts like a constant force: 1e-8 would spoil the
       order of a mechanism that runs over 50,000 steps.
     - `max_iterations`: of Newton's method in a step; simplified iterations that fail are followed by as many full ones.
-    - `smooth_contacts`: for bodies that touch, see `NonsmoothGeneralizedAlpha`.
+    - `smooth_contacts`: whether contacts that stay closed have forces in the smooth motion, in the form for bodies that
+      touch; without them it is of order 1.
 
     ??? cite "Reference"
         O. Brüls, A. Cardona, On the use of Lie group time integrators in multibody dynamics, J. Comput. Nonlinear

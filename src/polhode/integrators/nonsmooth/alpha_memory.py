@@ -1,4 +1,4 @@
-"""The memory of the nonsmooth generalized-α method: what its filter makes of accelerations and of forces of contacts."""
+"""The memory of the nonsmooth generalized-α method: what its filter makes of accelerations and of contact forces."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ class AlphaMemory(NamedTuple):
     """The memory from step to step.
 
     - `vdot`: accelerations of the smooth motion. - `shift`: (a - v̇)/h, where a is what the filter makes of them.
-    - `labels`: of the contacts. - `mode`: `OPEN`, `STICK` or `SLIDE` of each. - `dissipation`: energy that all k contacts have taken, by kinds.
+    - `labels`: of the contacts.
+    - `mode`: `OPEN`, `STICK` or `SLIDE` of each. - `dissipation`: energy that all k contacts have taken, by kinds.
     """
 
     vdot: Vector
@@ -57,7 +58,7 @@ class AlphaMemory(NamedTuple):
         return self.contacts.impulses
 
     @classmethod
-    def closed(cls, n: int, labels: Int[Array, " c"], rows: int, k: int) -> Self:
+    def at_start(cls, n: int, labels: Int[Array, " c"], rows: int, k: int) -> Self:
         """Before the first step, where all contacts that touch are closed."""
         c = len(labels)
         forces, pushes, impulses = jnp.zeros((c, 3)), jnp.zeros((c, n)), jnp.zeros((c, rows))

@@ -16,7 +16,7 @@ from polhode.integrators.nonsmooth.alpha_place import AlphaPlace, AlphaStep, Unk
 from polhode.integrators.nonsmooth.alpha_stages import CLOSED, Kick, Smooth, accelerate, close_gaps, strike
 from polhode.integrators.nonsmooth.contact_identity import Match
 from polhode.integrators.nonsmooth.contact_record import dissipation, size_of
-from polhode.integrators.nonsmooth.slide_directions import FREE_ROUNDS, least_speed, narrow
+from polhode.integrators.nonsmooth.slide_directions import least_speed, narrow
 from polhode.spaces.base import Point, Vector
 from polhode.systems.mechanical import Multipliers
 
@@ -110,7 +110,18 @@ def _start(step: AlphaStep) -> AlphaRound:
     end = AlphaEnd(step.q, step.v, joints, past, memory.shift, zeros, zeros, zeros, taken)
     no = jnp.asarray(False)
     return AlphaRound(
-        x, end, memory.mode, memory.labels, memory.mode < OPEN, none, none, jnp.asarray(jnp.inf), jnp.asarray(jnp.inf), no, no, jnp.asarray(0)
+        x,
+        end,
+        memory.mode,
+        memory.labels,
+        memory.mode < OPEN,
+        none,
+        none,
+        jnp.asarray(jnp.inf),
+        jnp.asarray(jnp.inf),
+        no,
+        no,
+        jnp.asarray(0),
     )
 
 
@@ -148,7 +159,7 @@ def _modes_before(last: AlphaRound, at: AlphaPlace, match: Match) -> Int[Array, 
     Of what lies flat, such as a cylinder on its side, round-off says which of its features touch.
     """
     mode, touches = match.recall(last.mode.astype(float)), at.contacts.gap <= CLOSED
-    return jnp.where(match.known, mode, jnp.where(touches, STICK, OPEN)).astype(jnp.int32)
+    return jnp.where(match.is_old, mode, jnp.where(touches, STICK, OPEN)).astype(jnp.int32)
 
 
 def _modes(kick: Kick) -> Int[Array, " c"]:
@@ -180,7 +191,7 @@ def _end(step: AlphaStep, at: AlphaPlace, smooth: Smooth, kick: Kick, x: Unknown
     memory, inverse = step.memory, _inverse(step.h)
     start = memory.vdot + step.h * memory.shift
     mean = c.explicit(memory.vdot, start) + c.ratio * x.vdot
-    gone = contacts.match.lost(memory.contacts.pushes(c, step.h)[1])
+    gone = contacts.match.rest(memory.contacts.pushes(c, step.h)[1])
     changed = (mode != contacts.past_mode)[:, None]
     shift = (mean - gone - x.vdot) * inverse - jnp.sum(jnp.where(changed, push_lag, 0.0), axis=0)
     kept = SmoothContacts(

@@ -125,7 +125,7 @@ def close_gaps(step: AlphaStep, at: AlphaPlace, x: Unknowns, smooth: Smooth) -> 
     reference = step.c.displacement(step.h, start, smooth.mean)[:, 0]
     jump, _ = system.kkt.solve(at.metric, jnp.zeros(system.n), _openings(step, at, x.jump, moved))
     # Positions of what rubs lack half of the friction that the smooth motion has not.
-    jump = jump + 0.5 * step.h * x.rub - reference @ contacts.normal_columns - _lost(step, at)[0]
+    jump = jump + 0.5 * step.h * x.rub - reference @ contacts.normal_columns - _leftovers(step, at)[0]
     gap = contacts.gap + contacts.normal_rows @ (moved + jump - x.jump)
     deepest = jnp.maximum(-jnp.min(gap, initial=0.0), 0.0)
     problem = ContactProblem(
@@ -160,7 +160,7 @@ def strike(
     rate = -apply(at.joints, speed, system.m) - explicit_rate(system, step.t, at.q) if system.m else jnp.zeros(0)
     closing, joints = system.kkt.solve(at.metric, jnp.zeros(system.n), rate)
     reference = smooth.reference
-    free = speed + closing - reference.reshape(-1) @ contacts.columns - _lost(step, at)[1]
+    free = speed + closing - reference.reshape(-1) @ contacts.columns - _leftovers(step, at)[1]
     before, without = contacts.slips_of(step.v), contacts.slips_of(free)
     on = persistent(may_slide & smooth.slides & (past.force[:, 0] > 0), before[:, 1:3], contacts.slips[:, 1:3], without)
     drag = against(law, contacts.slips[:, 1:3])
@@ -216,8 +216,8 @@ def _approach(step: AlphaStep, at: AlphaPlace, jump: Jump, before: Array, withou
     return before.at[:, 0].set(jnp.where(arrives & (way > 0) & (change > 0), normal, before[:, 0]))
 
 
-def _lost(step: AlphaStep, at: AlphaPlace) -> tuple[Vector, Vector]:
+def _leftovers(step: AlphaStep, at: AlphaPlace) -> tuple[Vector, Vector]:
     """Displacements and changes of velocity by the smooth forces of contacts that are no more."""
     start, end = step.memory.contacts.pushes(step.c, step.h)
-    lost = at.contacts.match.lost
-    return lost(step.c.displacement(step.h, start, end)), lost(step.c.increment(step.h, start, end))
+    rest = at.contacts.match.rest
+    return rest(step.c.displacement(step.h, start, end)), rest(step.c.increment(step.h, start, end))

@@ -34,7 +34,7 @@ class Match(NamedTuple):
         return cls((now[:, None] == before[None, :]) & (now >= 0)[:, None])
 
     @property
-    def known(self) -> Bool[Array, " c"]:
+    def is_old(self) -> Bool[Array, " c"]:
         """Contacts that there were before."""
         return jnp.any(self.same, axis=1)
 
@@ -42,6 +42,6 @@ class Match(NamedTuple):
         """Values from before, zero for new contacts."""
         return jnp.einsum("ij,j...->i...", jnp.where(self.same, 1.0, 0.0), values)
 
-    def lost(self, values: Float[Array, "c ..."]) -> Float[Array, "..."]:
+    def rest(self, values: Float[Array, "c ..."]) -> Float[Array, "..."]:
         """The sum of values from before that belong to contacts which are no more."""
         return jnp.einsum("j,j...->...", jnp.where(jnp.any(self.same, axis=0), 0.0, 1.0), values)

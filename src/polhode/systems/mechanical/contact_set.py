@@ -130,7 +130,7 @@ class AbstractContactSet(eqx.Module):
 
     @property
     def pair_numbers(self) -> np.ndarray:
-        """The number of the pair of shapes of each slot, shape (k,): features are those of a pair, in any of its slots."""
+        """Numbers of the pairs of shapes that slots belong to, shape (k,): a feature is that of a pair, in any slot."""
         return np.arange(self.count)
 
     @property
