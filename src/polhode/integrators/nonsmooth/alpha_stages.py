@@ -144,8 +144,8 @@ def _openings(step: AlphaStep, at: AlphaPlace, jump: Vector, moved: Vector) -> M
     system = step.system
     if not system.m:
         return jnp.zeros(0)
-    wanted = apply(at.joints, jump - moved, system.m) - system.constraint(step.t, at.q)
-    return wanted.at[system.nonholonomic].set(0.0) if len(system.nonholonomic) else wanted
+    target = apply(at.joints, jump - moved, system.m) - system.constraint(step.t, at.q)
+    return target.at[system.nonholonomic].set(0.0) if len(system.nonholonomic) else wanted
 
 
 def strike(

@@ -42,7 +42,8 @@ class NonsmoothGeneralizedAlpha(AbstractTimeStepper):
     What positions and velocities lack after it follows from two more problems, with M* = M + hγ′C + cK:
 
     $$q_1 = \mathrm{move}(\tilde q, U),\quad
-    M^*U = -B^T\nu + W_N^T(\kappa - \bar\kappa) + \tfrac h2W_T^T(P_T - \bar P_T),\quad \Phi(q_1) = 0,\quad 0 \le g(q_1) \perp \kappa \ge 0,$$
+    M^*U = -B^T\nu + W_N^T(\kappa - \bar\kappa) + \tfrac h2W_T^T(P_T - \bar P_T),\quad
+    \Phi(q_1) = 0,\quad 0 \le g(q_1) \perp \kappa \ge 0,$$
 
     $$v_1 = \tilde v + V,\quad M^*V = -B^T\Lambda + W^T(P - \bar P),\quad B_1v_1 + \partial_t\Phi = 0,
     \quad \text{laws of impact and friction between } P \text{ and } v_1,$$
