@@ -163,6 +163,15 @@ class ShapeContacts(AbstractContactSet):
         return np.concatenate([np.repeat(group.second_nodes.numbers, group.slots) for group in self.groups])
 
     @property
+    def pair_numbers(self) -> np.ndarray:
+        numbers, first = [], 0
+        for group in self.groups:
+            pairs = len(group.first_nodes.numbers)
+            numbers.append(np.repeat(first + np.arange(pairs), group.slots))
+            first += pairs
+        return np.concatenate(numbers)
+
+    @property
     def connected_rows(self) -> set[tuple[int, int]]:
         """Pairs of rows of a motion between which contacts act; the ground has the last one."""
         return set(zip(self.first_nodes.tolist(), self.second_nodes.tolist(), strict=True))

@@ -61,7 +61,7 @@ class Index3(AbstractEquations):
     tangent: bool = eqx.field(static=True)
 
     def place(self, x: tuple[Vector, Array]) -> Place:
-        return _place(self.system, self.prediction, x[0], x[0])
+        return place_at(self.system, self.prediction, x[0], x[0])
 
     def residual(self, place: Place, x: tuple[Vector, Array]) -> Residual:
         balance, terms = balance_of(self.system, self.prediction.t, place, *x)
@@ -111,7 +111,7 @@ class StabilizedIndex2(AbstractEquations):
     tangent: bool = eqx.field(static=True)
 
     def place(self, x: tuple[Array, ...]) -> Place:
-        return _place(self.system, self.prediction, x[0] + x[2], x[0])
+        return place_at(self.system, self.prediction, x[0] + x[2], x[0])
 
     def residual(self, place: Place, x: tuple[Array, ...]) -> Residual:
         vdot, multipliers, z, eta = x
@@ -154,7 +154,7 @@ def is_negligible(p: Prediction, place: Place, w: Vector) -> Array:
     return p.position * largest_of(w) <= 8 * jnp.finfo(float).eps * (1 + size)
 
 
-def _place(system: AbstractMechanical, p: Prediction, w: Vector, vdot: Vector) -> Place:
+def place_at(system: AbstractMechanical, p: Prediction, w: Vector, vdot: Vector) -> Place:
     theta = p.theta + p.position * w
     return Place(theta, system.configuration.move(p.q0, theta), p.v + p.velocity * vdot)
 

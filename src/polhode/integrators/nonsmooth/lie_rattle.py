@@ -12,7 +12,7 @@ from polhode.integrators.base import Carry, StepInfo
 from polhode.integrators.nonsmooth.contact_record import ContactMemory, ContactRecord, contacts_of, dissipation
 from polhode.integrators.nonsmooth.rattle_drift import Departure, Drift, drift
 from polhode.integrators.nonsmooth.rattle_kick import Kick, arrive, kick
-from polhode.integrators.nonsmooth.time_stepper import AbstractTimeStepper
+from polhode.integrators.nonsmooth.time_stepper import AbstractTimeStepper, between
 from polhode.result_codes import Result
 from polhode.spaces.base import AbstractGroup
 from polhode.systems.base import State
@@ -113,9 +113,7 @@ class LieRattle(AbstractTimeStepper):
     ) -> State:
         """Along the motion of the step, with velocities between those of its ends."""
         del t, h
-        (q0, v0), (q1, v1) = carry0.state, carry1.state
-        space = system.configuration
-        return space.move(q0, s * space.difference(q0, q1)), v0 + s * (v1 - v0)
+        return between(system, carry0.state, carry1.state, s)
 
 
 def _result(step: Departure, first: Drift, last: Kick) -> Array:

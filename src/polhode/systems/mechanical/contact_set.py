@@ -148,6 +148,11 @@ class AbstractContactSet(eqx.Module):
         """Gaps and rows of the contacts in a position of the system."""
 
     @property
+    def pair_numbers(self) -> np.ndarray:
+        """Numbers of the pairs of shapes that slots belong to, shape (k,): a feature is that of a pair, in any slot."""
+        return np.arange(self.count)
+
+    @property
     def capacity(self) -> int:
         """How many of them may touch at a time."""
         return self.count
