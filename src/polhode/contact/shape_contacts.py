@@ -13,6 +13,8 @@ from jaxtyping import Array, Float, Int
 from polhode.compiler.primitives.row_loop import scan_rows
 from polhode.contact.distances import APART, ContactPoints, contact_points, match, slots
 from polhode.contact.shapes import AbstractShape
+from polhode.contact.shapes.shape import Pose
+from polhode.contact.vectors import norm
 from polhode.linalg.blocks import Indices
 from polhode.linalg.segment_sum import take
 from polhode.spaces.base import Point, Vector
@@ -62,6 +64,10 @@ class Ranking(NamedTuple):
         )
         return cls(jnp.full(room, count), points, jnp.asarray(APART))
 
+    def leave_out(self, gap: Array) -> Ranking:
+        """The same with a contact of at least this gap among those left out."""
+        return self._replace(left_out=jnp.minimum(self.left_out, jax.lax.stop_gradient(gap)))
+
     def insert(self, number: Array, points: ContactPoints) -> Ranking:
         """The same with another contact at its place, which moves the later ones on."""
         chosen, rows = (number, points), []
@@ -72,6 +78,12 @@ class Ranking(NamedTuple):
             chosen = jax.tree.map(lambda a, b, nearer=nearer: jnp.where(nearer, b, a), chosen, own)
         numbers, ranked = jax.tree.map(lambda *x: jnp.stack(x), *rows)
         return Ranking(numbers, ranked, jnp.minimum(self.left_out, chosen[1].gap))
+
+
+def sphere_gap(first: AbstractShape, pose: Pose, second: AbstractShape, other: Pose) -> Array:
+    """The distance between the spheres around two shapes: their gap is no smaller."""
+    between = jax.lax.stop_gradient(second.pose_in(other)[0] - first.pose_in(pose)[0])
+    return norm(between) - first.bounding_radius - second.bounding_radius
 
 
 class PairGroup(eqx.Module):
@@ -103,14 +115,20 @@ class PairGroup(eqx.Module):
             for nodes in (self.first_nodes, self.second_nodes)
         ]
 
-        def insert(_: None, ranking: Ranking, pair: Any) -> tuple[Ranking, None]:
+        def insert(ranking: Ranking, pair: Any) -> Ranking:
             number, one, pose, other, its_pose = pair
             points = contact_points(one, pose, other, its_pose)
             for slot in range(self.slots):
                 ranking = ranking.insert(number + slot, jax.tree.map(lambda x, slot=slot: x[slot], points))
-            return ranking, None
+            return ranking
 
-        return scan_rows(insert, None, ranking, (jnp.asarray(numbers), self.first, ends[0], self.second, ends[1]))[0]
+        def visit(_: None, ranking: Ranking, pair: Any) -> tuple[Ranking, None]:
+            # Most pairs are farther apart than those that the ranking holds, by the spheres around them.
+            apart = sphere_gap(*pair[1:])
+            near = apart <= jnp.maximum(ranking.points.gap[-1], 0.0)
+            return jax.lax.cond(near, insert, lambda r, _: r.leave_out(apart), ranking, pair), None
+
+        return scan_rows(visit, None, ranking, (jnp.asarray(numbers), self.first, ends[0], self.second, ends[1]))[0]
 
     def points(self, poses: Any) -> ContactPoints:
         """The points of all pairs, one after the other."""
