@@ -22,6 +22,7 @@ from polhode.systems.mechanical.contact_set import (
     AbstractContactSet,
     ContactKinematics,
     ContactLaw,
+    ContactsAhead,
     PresentContacts,
     one_hot,
     pick,
@@ -197,6 +198,39 @@ class ShapeContacts(AbstractContactSet):
         if self.room == self.count:
             return super().present(system, t, q)
         number, chosen, left_out = self._nearest(system.motion(q).poses)
+        return PresentContacts(self._of(number, chosen, system, q), self.law.of(number), number, left_out)
+
+    def again(self, system: Any, t: Array, q: Point, present: PresentContacts) -> ContactKinematics:
+        if present.number is None:
+            return self.kinematics(system, t, q)
+        return self._of(present.number, pick(present.number, self.points(system.motion(q))), system, q)
+
+    def ahead(self, system: Any, t: Array, q: Point, present: PresentContacts) -> ContactsAhead:
+        del t
+        points = self.points(system.motion(q))
+        nearest = [jnp.min(x.gap.reshape(-1, group.slots), axis=1) for x, group in self._by_groups(points)]
+        nearest = jnp.concatenate(
+            [jnp.repeat(x, group.slots) for x, group in zip(nearest, self.groups, strict=True)]
+        )
+        if present.number is None:
+            same = points.feature == present.kinematics.feature
+            return ContactsAhead(points.gap, same, nearest, present.left_out)
+        gap, feature, nearest = pick(present.number, (points.gap, points.feature, nearest))
+        some, chosen = present.number < self.count, one_hot(present.number, self.count)
+        others = jnp.min(jnp.where(jnp.sum(chosen, axis=0) > 0, APART, points.gap), initial=APART)
+        gap, nearest = jnp.where(some, gap, APART), jnp.where(some, nearest, APART)
+        return ContactsAhead(gap, feature == present.kinematics.feature, nearest, others)
+
+    def _by_groups(self, points: ContactPoints) -> list[tuple[ContactPoints, PairGroup]]:
+        """The points of each group."""
+        ends = np.cumsum([group.count for group in self.groups])
+        return [
+            (jax.tree.map(lambda x, a=end - group.count, b=end: x[a:b], points), group)
+            for end, group in zip(ends.tolist(), self.groups, strict=True)
+        ]
+
+    def _of(self, number: Int[Array, " c"], chosen: ContactPoints, system: Any, q: Point) -> ContactKinematics:
+        """Contacts of these numbers, whose points are known."""
         frames = frames_of(chosen)
         spins, slips = self._relative(number, chosen.point, system, q)
         rows = jnp.einsum("kij,kjn->kin", frames, slips)
@@ -205,8 +239,7 @@ class ShapeContacts(AbstractContactSet):
             rows = jnp.concatenate((rows, jnp.einsum("kij,kjn->kin", frames, spins)), axis=1)
         if self.surface_velocity is not None:
             drift = drift.at[:, 1:3].set(-_along_tangents(frames, self._surface(number, system, q)))
-        kinematics = ContactKinematics(chosen.gap, rows, drift, chosen.feature)
-        return PresentContacts(kinematics, self.law.of(number), number, left_out)
+        return ContactKinematics(chosen.gap, rows, drift, chosen.feature)
 
     def _nearest(self, poses: Any) -> tuple[Int[Array, " c"], ContactPoints, Array]:
         """The contacts with the smallest gaps, in ascending order, their numbers first, and the smallest other gap."""

@@ -91,6 +91,19 @@ class PresentContacts(NamedTuple):
         return jnp.einsum("ij,i...->j...", one_hot(self.number, count), values)
 
 
+class ContactsAhead(NamedTuple):
+    """Present contacts in a position that the motion comes to.
+
+    - `same`: which are of the same features of their shapes as before. - `nearest`: smallest gaps of their shapes.
+    - `left_out`: the smallest gap of all others.
+    """
+
+    gap: Float[Array, " c"]
+    same: Bool[Array, " c"]
+    nearest: Float[Array, " c"]
+    left_out: Array
+
+
 def one_hot(numbers: Int[Array, " c"], count: int) -> Float[Array, "c n"]:
     """Rows with a single one, at these numbers."""
     return jnp.where(numbers[:, None] == jnp.arange(count)[None, :], 1.0, 0.0)
@@ -135,6 +148,16 @@ class AbstractContactSet(eqx.Module):
     def present(self, system: Any, t: Array, q: Point) -> PresentContacts:
         """The contacts nearest to touching, as many as there is room for."""
         return PresentContacts(self.kinematics(system, t, q), self.law, None, jnp.inf * jnp.ones(()))
+
+    def again(self, system: Any, t: Array, q: Point, present: PresentContacts) -> ContactKinematics:
+        """Contacts that are present elsewhere, in the position q."""
+        del present
+        return self.kinematics(system, t, q)
+
+    def ahead(self, system: Any, t: Array, q: Point, present: PresentContacts) -> ContactsAhead:
+        """Gaps of present contacts in a position q that the motion comes to."""
+        gap = self.gaps(system, t, q)
+        return ContactsAhead(gap, jnp.ones(gap.shape, bool), gap, present.left_out)
 
     @abc.abstractmethod
     def gaps(self, system: Any, t: Array, q: Point) -> Float[Array, " k"]:
