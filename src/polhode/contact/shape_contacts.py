@@ -13,8 +13,6 @@ from jaxtyping import Array, Float, Int
 from polhode.compiler.primitives.row_loop import scan_rows
 from polhode.contact.distances import APART, ContactPoints, contact_points, match, slots
 from polhode.contact.shapes import AbstractShape
-from polhode.contact.shapes.shape import Pose
-from polhode.contact.vectors import norm
 from polhode.linalg.blocks import Indices
 from polhode.linalg.segment_sum import take
 from polhode.spaces.base import Point, Vector
@@ -65,10 +63,6 @@ class Ranking(NamedTuple):
         )
         return cls(jnp.full(room, count), points, jnp.asarray(APART))
 
-    def leave_out(self, gap: Array) -> Ranking:
-        """The same with a contact of at least this gap among those left out."""
-        return self._replace(left_out=jnp.minimum(self.left_out, jax.lax.stop_gradient(gap)))
-
     def insert(self, number: Array, points: ContactPoints) -> Ranking:
         """The same with another contact at its place, which moves the later ones on."""
         chosen, rows = (number, points), []
@@ -81,10 +75,12 @@ class Ranking(NamedTuple):
         return Ranking(numbers, ranked, jnp.minimum(self.left_out, chosen[1].gap))
 
 
-def sphere_gap(first: AbstractShape, pose: Pose, second: AbstractShape, other: Pose) -> Array:
-    """The distance between the spheres around two shapes: their gap is no smaller."""
-    between = jax.lax.stop_gradient(second.pose_in(other)[0] - first.pose_in(pose)[0])
-    return norm(between) - first.bounding_radius - second.bounding_radius
+class Chosen(NamedTuple):
+    """Some contacts: their numbers, points, and the smallest gaps of their pairs; `APART` where there is none."""
+
+    number: Int[Array, " c"]
+    points: ContactPoints
+    nearest: Float[Array, " c"]
 
 
 class PairGroup(eqx.Module):
@@ -110,26 +106,41 @@ class PairGroup(eqx.Module):
 
     def rank(self, poses: Any, first: int, ranking: Ranking) -> Ranking:
         """The ranking with the points of all pairs, in one loop; `first`: number of the first of them."""
+
+        def visit(_: None, ranking: Ranking, pair: Any) -> tuple[Ranking, None]:
+            number, *ends = pair
+            points = contact_points(*ends)
+            for slot in range(self.slots):
+                ranking = ranking.insert(number + slot, jax.tree.map(lambda x, slot=slot: x[slot], points))
+            return ranking, None
+
+        return scan_rows(visit, None, ranking, self._numbered(poses, first))[0]
+
+    def look_up(self, poses: Any, first: int, chosen: Chosen) -> Chosen:
+        """Some contacts, with the points of those that are of these pairs, in one loop."""
+
+        def visit(_: None, chosen: Chosen, pair: Any) -> tuple[Chosen, None]:
+            number, *ends = pair
+            points, (_, old, nearest) = contact_points(*ends), chosen
+            for slot in range(self.slots):
+                here = chosen.number == number + slot
+                own = jax.tree.map(lambda x, slot=slot: x[slot], points)
+                old = jax.tree.map(
+                    lambda new, o, here=here: jnp.where(jnp.reshape(here, (-1, *(1,) * (o.ndim - 1))), new, o), own, old
+                )
+                nearest = jnp.where(here, jnp.min(points.gap), nearest)
+            return chosen._replace(points=old, nearest=nearest), None
+
+        return scan_rows(visit, None, chosen, self._numbered(poses, first))[0]
+
+    def _numbered(self, poses: Any, first: int) -> Any:
+        """Of each pair the number of its first point, and both shapes with the poses of their bodies."""
         numbers = first + self.slots * np.arange(len(self.first_nodes.numbers))
         ends = [
             (take(poses.x, nodes.numbers), take(poses.R, nodes.numbers))
             for nodes in (self.first_nodes, self.second_nodes)
         ]
-
-        def insert(ranking: Ranking, pair: Any) -> Ranking:
-            number, one, pose, other, its_pose = pair
-            points = contact_points(one, pose, other, its_pose)
-            for slot in range(self.slots):
-                ranking = ranking.insert(number + slot, jax.tree.map(lambda x, slot=slot: x[slot], points))
-            return ranking
-
-        def visit(_: None, ranking: Ranking, pair: Any) -> tuple[Ranking, None]:
-            # Most pairs are farther apart than those that the ranking holds, by the spheres around them.
-            apart = sphere_gap(*pair[1:])
-            near = apart <= jnp.maximum(ranking.points.gap[-1], 0.0)
-            return jax.lax.cond(near, insert, lambda r, _: r.leave_out(apart), ranking, pair), None
-
-        return scan_rows(visit, None, ranking, (jnp.asarray(numbers), self.first, ends[0], self.second, ends[1]))[0]
+        return jnp.asarray(numbers), self.first, ends[0], self.second, ends[1]
 
     def points(self, poses: Any) -> ContactPoints:
         """The points of all pairs, one after the other."""
@@ -203,31 +214,23 @@ class ShapeContacts(AbstractContactSet):
     def again(self, system: Any, t: Array, q: Point, present: PresentContacts) -> ContactKinematics:
         if present.number is None:
             return self.kinematics(system, t, q)
-        return self._of(present.number, pick(present.number, self.points(system.motion(q))), system, q)
+        return self._of(present.number, self._look_up(system, q, present.number).points, system, q)
 
     def ahead(self, system: Any, t: Array, q: Point, present: PresentContacts) -> ContactsAhead:
         del t
-        points = self.points(system.motion(q))
-        nearest = [jnp.min(x.gap.reshape(-1, group.slots), axis=1) for x, group in self._by_groups(points)]
-        nearest = jnp.concatenate(
-            [jnp.repeat(x, group.slots) for x, group in zip(nearest, self.groups, strict=True)]
-        )
-        if present.number is None:
-            same = points.feature == present.kinematics.feature
-            return ContactsAhead(points.gap, same, nearest, present.left_out)
-        gap, feature, nearest = pick(present.number, (points.gap, points.feature, nearest))
-        some, chosen = present.number < self.count, one_hot(present.number, self.count)
-        others = jnp.min(jnp.where(jnp.sum(chosen, axis=0) > 0, APART, points.gap), initial=APART)
-        gap, nearest = jnp.where(some, gap, APART), jnp.where(some, nearest, APART)
-        return ContactsAhead(gap, feature == present.kinematics.feature, nearest, others)
+        number = jnp.arange(self.count) if present.number is None else present.number
+        there = self._look_up(system, q, number)
+        same = there.points.feature == present.kinematics.feature
+        return ContactsAhead(there.points.gap, same, there.nearest, present.left_out)
 
-    def _by_groups(self, points: ContactPoints) -> list[tuple[ContactPoints, PairGroup]]:
-        """The points of each group."""
-        ends = np.cumsum([group.count for group in self.groups])
-        return [
-            (jax.tree.map(lambda x, a=end - group.count, b=end: x[a:b], points), group)
-            for end, group in zip(ends.tolist(), self.groups, strict=True)
-        ]
+    def _look_up(self, system: Any, q: Point, number: Int[Array, " c"]) -> Chosen:
+        """The contacts of these numbers in a position."""
+        none, poses = Ranking.empty(len(number), self.count).points, system.motion(q).poses
+        chosen, first = Chosen(number, none, none.gap), 0
+        for group in self.groups:
+            chosen = group.look_up(poses, first, chosen)
+            first += group.count
+        return chosen
 
     def _of(self, number: Int[Array, " c"], chosen: ContactPoints, system: Any, q: Point) -> ContactKinematics:
         """Contacts of these numbers, whose points are known."""

@@ -64,7 +64,6 @@ def add_contacts(construction: Construction, compiled: CompiledModel, options: C
         lost.append(NotCarried("hulls of meshes", simplified, f"they touch by hulls of some {MOST_VERTICES} vertices"))
     lost += _softness(construction, collisions)
     if floor is not None:
-        # Contacts that a step looks at first leave less to do for others.
         for one in collisions:
             if one.moves:
                 own = _numbers(construction, (one,), options)
