@@ -75,7 +75,7 @@ class Ranking(NamedTuple):
         return Ranking(numbers, ranked, jnp.minimum(self.left_out, chosen[1].gap))
 
 
-class Chosen(NamedTuple):
+class Selection(NamedTuple):
     """Some contacts: their numbers, points, and the smallest gaps of their pairs; `APART` where there is none."""
 
     number: Int[Array, " c"]
@@ -114,26 +114,26 @@ class PairGroup(eqx.Module):
                 ranking = ranking.insert(number + slot, jax.tree.map(lambda x, slot=slot: x[slot], points))
             return ranking, None
 
-        return scan_rows(visit, None, ranking, self._numbered(poses, first))[0]
+        return scan_rows(visit, None, ranking, self._ends(poses, first))[0]
 
-    def look_up(self, poses: Any, first: int, chosen: Chosen) -> Chosen:
+    def look_up(self, poses: Any, first: int, selection: Selection) -> Selection:
         """Some contacts, with the points of those that are of these pairs, in one loop."""
 
-        def visit(_: None, chosen: Chosen, pair: Any) -> tuple[Chosen, None]:
+        def visit(_: None, selection: Selection, pair: Any) -> tuple[Selection, None]:
             number, *ends = pair
-            points, (_, old, nearest) = contact_points(*ends), chosen
+            points, (_, old, nearest) = contact_points(*ends), selection
             for slot in range(self.slots):
-                here = chosen.number == number + slot
+                here = selection.number == number + slot
                 own = jax.tree.map(lambda x, slot=slot: x[slot], points)
                 old = jax.tree.map(
                     lambda new, o, here=here: jnp.where(jnp.reshape(here, (-1, *(1,) * (o.ndim - 1))), new, o), own, old
                 )
                 nearest = jnp.where(here, jnp.min(points.gap), nearest)
-            return chosen._replace(points=old, nearest=nearest), None
+            return selection._replace(points=old, nearest=nearest), None
 
-        return scan_rows(visit, None, chosen, self._numbered(poses, first))[0]
+        return scan_rows(visit, None, selection, self._ends(poses, first))[0]
 
-    def _numbered(self, poses: Any, first: int) -> Any:
+    def _ends(self, poses: Any, first: int) -> Any:
         """Of each pair the number of its first point, and both shapes with the poses of their bodies."""
         numbers = first + self.slots * np.arange(len(self.first_nodes.numbers))
         ends = [
@@ -223,14 +223,14 @@ class ShapeContacts(AbstractContactSet):
         same = there.points.feature == present.kinematics.feature
         return ContactsAhead(there.points.gap, same, there.nearest, present.left_out)
 
-    def _look_up(self, system: Any, q: Point, number: Int[Array, " c"]) -> Chosen:
+    def _look_up(self, system: Any, q: Point, number: Int[Array, " c"]) -> Selection:
         """The contacts of these numbers in a position."""
         none, poses = Ranking.empty(len(number), self.count).points, system.motion(q).poses
-        chosen, first = Chosen(number, none, none.gap), 0
+        selection, first = Selection(number, none, none.gap), 0
         for group in self.groups:
-            chosen = group.look_up(poses, first, chosen)
+            selection = group.look_up(poses, first, selection)
             first += group.count
-        return chosen
+        return selection
 
     def _of(self, number: Int[Array, " c"], chosen: ContactPoints, system: Any, q: Point) -> ContactKinematics:
         """Contacts of these numbers, whose points are known."""

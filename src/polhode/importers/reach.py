@@ -42,8 +42,8 @@ def _anchors_between(
     joints = [joint for body in there for joint in reversed(_joints(construction, body))]
     joints += [joint for body in reversed(back) for joint in _joints(construction, body)]
     m, data = construction.start.compiled, construction.start.data
-    turning = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_BALL)
-    if any(m.jnt_type[joint] not in turning for joint in joints):
+    turning = {int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_BALL)}
+    if any(int(m.jnt_type[joint]) not in turning for joint in joints):
         return None
     return [data.xanchor[joint].copy() for joint in joints]
 

@@ -29,7 +29,7 @@ class StartDistances:
     def overlap(self, first: CollisionShape, second: CollisionShape) -> bool:
         """Whether shapes on two moving bodies overlap by more than starts may."""
         size = float(first.shape.bounding_radius + second.shape.bounding_radius)
-        m, data = self._compiled
+        m, data = self._model
         geoms = [next(k for k, other in enumerate(self._shapes) if other is one) for one in (first, second)]
         if np.linalg.norm(data.geom_xpos[geoms[0]] - data.geom_xpos[geoms[1]]) > 2 * size:
             return False
@@ -40,7 +40,7 @@ class StartDistances:
         return bool(np.min(points.gap) < -START_TOLERANCE)
 
     @functools.cached_property
-    def _compiled(self) -> tuple[Any, Any]:
+    def _model(self) -> tuple[Any, Any]:
         spec = mujoco.MjSpec()
         for number, one in enumerate(self._shapes):
             _add_geom(spec, f"geom-{number}", one)

@@ -177,9 +177,7 @@ class Moreau(AbstractTimeStepper):
         none, slips = jnp.zeros(len(guess), bool), step.slips(v)
         place = _Impulses(guess, jnp.zeros(step.system.m), slips, slips)
         start = _End(v, jnp.zeros_like(v))
-        first = _Round(
-            start, place, jnp.asarray(jnp.inf), jnp.zeros(()), jnp.asarray(True), none, none, jnp.asarray(0)
-        )
+        first = _Round(start, place, jnp.asarray(jnp.inf), jnp.zeros(()), jnp.asarray(True), none, none, jnp.asarray(0))
 
         def more(last: _Round) -> Array:
             return (last.change > _CONVERGED * last.size) & (last.number < self.max_rounds)
