@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from polhode.contact import shapes
@@ -36,7 +37,7 @@ class CollisionShape(NamedTuple):
     @property
     def pose(self) -> Pose:
         """Of its body at the start."""
-        return np.asarray(self.body.x), np.asarray(self.body.R)
+        return jnp.asarray(self.body.x), jnp.asarray(self.body.R)
 
     @property
     def moves(self) -> bool:

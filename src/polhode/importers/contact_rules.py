@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from polhode.contact import shapes
@@ -23,7 +24,6 @@ _SOLREF = (0.02, 1.0)
 _SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
 """MuJoCo's default softness."""
 
-_ORIGIN = np.zeros(3), np.eye(3)
 
 FRICTION = 0.8
 """Coefficient of files that have none."""
@@ -81,7 +81,7 @@ def _covers(floor: AbstractShape, shape: AbstractShape) -> bool:
     """Whether a plane of the ground lies in or below another one with the same normal, so that nothing touches it."""
     if not (isinstance(floor, shapes.Plane) and isinstance(shape, shapes.Plane)):
         return False
-    (x, R), (y, S) = (each.pose_in(_ORIGIN) for each in (floor, shape))
+    (x, R), (y, S) = (each.pose_in((jnp.zeros(3), jnp.eye(3))) for each in (floor, shape))
     normal = np.asarray(R)[:, 2]
     return bool(normal @ np.asarray(S)[:, 2] > 1 - 1e-12 and normal @ (np.asarray(y) - np.asarray(x)) <= 1e-12)
 

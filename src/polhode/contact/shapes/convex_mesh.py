@@ -109,7 +109,12 @@ class ConvexMesh(AbstractConvex):
         arrays = [(shape.vertices, *shape.hull) for shape in few]
         longest = [np.max([np.shape(array) for array in each], axis=0) for each in zip(*arrays, strict=True)]
         padded = iter([tuple(map(_repeat_last, each, longest)) for each in arrays])
-        return [_with_arrays(shape, *next(padded)) if len(shape.vertices) <= ALIKE else shape for shape in shapes]
+        return [shape._with_arrays(*next(padded)) if len(shape.vertices) <= ALIKE else shape for shape in shapes]
+
+    def _with_arrays(self, vertices: np.ndarray, *hull: np.ndarray) -> Self:
+        """The same hull, with arrays that hold some rows several times."""
+        arrays = jnp.asarray(vertices), _Hull(*map(jnp.asarray, hull))
+        return eqx.tree_at(lambda shape: (shape.vertices, shape._hull), self, arrays)
 
     def _volume_properties(self) -> tuple[Array, Array, Array]:
         return enclosed_volume(self.hull.corners)
@@ -120,17 +125,11 @@ def _repeat_last(array: Array, shape: np.ndarray) -> np.ndarray:
     return np.pad(array, [(0, most - count) for most, count in zip(shape, np.shape(array), strict=True)], mode="edge")
 
 
-def _with_arrays(mesh: ConvexMesh, vertices: np.ndarray, *hull: np.ndarray) -> ConvexMesh:
-    """The same hull, with arrays that hold some rows several times."""
-    arrays = jnp.asarray(vertices), _Hull(*map(jnp.asarray, hull))
-    return eqx.tree_at(lambda shape: (shape.vertices, shape._hull), mesh, arrays)
-
-
 def _distinct_planes(equations: np.ndarray, size: float) -> np.ndarray:
     """Planes of a hull without those that differ by rounding only, as its triangles of one face do."""
-    from scipy.spatial import cKDTree  # Loaded when it is needed: it takes 0.1 s.
+    from scipy.spatial import KDTree  # Loaded when it is needed: it takes 0.1 s.
 
-    alike = cKDTree(equations / [1, 1, 1, size]).query_pairs(1e-9, p=np.inf, output_type="ndarray")
+    alike = KDTree(equations / [1, 1, 1, size]).query_pairs(1e-9, p=np.inf, output_type="ndarray")
     return np.delete(equations, alike[:, 1], axis=0)
 
 
