@@ -75,6 +75,14 @@ class Ranking(NamedTuple):
         return Ranking(numbers, ranked, jnp.minimum(self.left_out, chosen[1].gap))
 
 
+class Selection(NamedTuple):
+    """Some contacts: their numbers, points, and the smallest gaps of their pairs; `APART` where there is none."""
+
+    number: Int[Array, " c"]
+    points: ContactPoints
+    nearest: Float[Array, " c"]
+
+
 class PairGroup(eqx.Module):
     """Pairs of shapes of two kinds.
 
@@ -98,20 +106,41 @@ class PairGroup(eqx.Module):
 
     def rank(self, poses: Any, first: int, ranking: Ranking) -> Ranking:
         """The ranking with the points of all pairs, in one loop; `first`: number of the first of them."""
+
+        def visit(_: None, ranking: Ranking, pair: Any) -> tuple[Ranking, None]:
+            number, *ends = pair
+            points = contact_points(*ends)
+            for slot in range(self.slots):
+                ranking = ranking.insert(number + slot, jax.tree.map(lambda x, slot=slot: x[slot], points))
+            return ranking, None
+
+        return scan_rows(visit, None, ranking, self._ends(poses, first))[0]
+
+    def look_up(self, poses: Any, first: int, selection: Selection) -> Selection:
+        """Some contacts, with the points of those that are of these pairs, in one loop."""
+
+        def visit(_: None, selection: Selection, pair: Any) -> tuple[Selection, None]:
+            number, *ends = pair
+            points, (_, old, nearest) = contact_points(*ends), selection
+            for slot in range(self.slots):
+                here = selection.number == number + slot
+                own = jax.tree.map(lambda x, slot=slot: x[slot], points)
+                old = jax.tree.map(
+                    lambda new, o, here=here: jnp.where(jnp.reshape(here, (-1, *(1,) * (o.ndim - 1))), new, o), own, old
+                )
+                nearest = jnp.where(here, jnp.min(points.gap), nearest)
+            return selection._replace(points=old, nearest=nearest), None
+
+        return scan_rows(visit, None, selection, self._ends(poses, first))[0]
+
+    def _ends(self, poses: Any, first: int) -> Any:
+        """Of each pair the number of its first point, and both shapes with the poses of their bodies."""
         numbers = first + self.slots * np.arange(len(self.first_nodes.numbers))
         ends = [
             (take(poses.x, nodes.numbers), take(poses.R, nodes.numbers))
             for nodes in (self.first_nodes, self.second_nodes)
         ]
-
-        def insert(_: None, ranking: Ranking, pair: Any) -> tuple[Ranking, None]:
-            number, one, pose, other, its_pose = pair
-            points = contact_points(one, pose, other, its_pose)
-            for slot in range(self.slots):
-                ranking = ranking.insert(number + slot, jax.tree.map(lambda x, slot=slot: x[slot], points))
-            return ranking, None
-
-        return scan_rows(insert, None, ranking, (jnp.asarray(numbers), self.first, ends[0], self.second, ends[1]))[0]
+        return jnp.asarray(numbers), self.first, ends[0], self.second, ends[1]
 
     def points(self, poses: Any) -> ContactPoints:
         """The points of all pairs, one after the other."""
@@ -204,28 +233,23 @@ class ShapeContacts(AbstractContactSet):
     def again(self, system: Any, t: Array, q: Point, present: PresentContacts) -> ContactKinematics:
         if present.number is None:
             return self.kinematics(system, t, q)
-        return self._of(present.number, pick(present.number, self.points(system.motion(q))), system, q)
+        return self._of(present.number, self._look_up(system, q, present.number).points, system, q)
 
     def ahead(self, system: Any, t: Array, q: Point, present: PresentContacts) -> ContactsAhead:
         del t
-        points = self.points(system.motion(q))
-        nearest = [jnp.min(x.gap.reshape(-1, group.slots), axis=1) for x, group in self._by_groups(points)]
-        nearest = jnp.concatenate([jnp.repeat(x, group.slots) for x, group in zip(nearest, self.groups, strict=True)])
-        if present.number is None:
-            same = points.feature == present.kinematics.feature
-            return ContactsAhead(points.gap, same, nearest)
-        gap, feature, nearest = pick(present.number, (points.gap, points.feature, nearest))
-        some = present.number < self.count
-        gap, nearest = jnp.where(some, gap, APART), jnp.where(some, nearest, APART)
-        return ContactsAhead(gap, feature == present.kinematics.feature, nearest)
+        number = jnp.arange(self.count) if present.number is None else present.number
+        there = self._look_up(system, q, number)
+        same = there.points.feature == present.kinematics.feature
+        return ContactsAhead(there.points.gap, same, there.nearest)
 
-    def _by_groups(self, points: ContactPoints) -> list[tuple[ContactPoints, PairGroup]]:
-        """The points of each group."""
-        ends = np.cumsum([group.count for group in self.groups])
-        return [
-            (jax.tree.map(lambda x, a=end - group.count, b=end: x[a:b], points), group)
-            for end, group in zip(ends.tolist(), self.groups, strict=True)
-        ]
+    def _look_up(self, system: Any, q: Point, number: Int[Array, " c"]) -> Selection:
+        """The contacts of these numbers in a position."""
+        none, poses = Ranking.empty(len(number), self.count).points, system.motion(q).poses
+        selection, first = Selection(number, none, none.gap), 0
+        for group in self.groups:
+            selection = group.look_up(poses, first, selection)
+            first += group.count
+        return selection
 
     def _of(self, number: Int[Array, " c"], chosen: ContactPoints, system: Any, q: Point) -> ContactKinematics:
         """Contacts of these numbers, whose points are known."""
