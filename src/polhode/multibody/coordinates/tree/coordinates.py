@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.linalg.blocks import Matrix, apply, dense_block, scale_matrix, to_dense
+from polhode.linalg.blocks import Matrix, apply, dense_block
 from polhode.linalg.kkt import AbstractKKT
 from polhode.linalg.solver_choice import tree_solver
-from polhode.linalg.tangent_operator import tangent_operator, times_tangent
+from polhode.linalg.tangent_operator import tangent_operator
 from polhode.multibody.bodies import Body
 from polhode.multibody.coordinates.base import AbstractCoordinates
 from polhode.multibody.coordinates.tree import articulated_bodies
@@ -336,26 +336,36 @@ class JointTree(AbstractCoordinates):
     def tangent(
         self, mechanism: Mechanism, t: Array, q: Point, v: Vector, increment: Vector | None, weights: Weights
     ) -> Tangent:
-        inertial = self._inertial(mechanism.gravity, q, v, weights, increment)
-        K, C = (dense_block(part(mechanism, t, q, v)) for part in (self._load_stiffness, self._load_damping))
-        magnified = inertial.magnified + magnified_round_off(K, largest_coordinate(q), self.n, self.n)
-        magnified = magnified + magnified_round_off(C, largest_of(v), self.n, self.n)
-        K = K if increment is None else times_tangent(K, self.space, increment)
-        rotors = dense_block(weights.mass * jnp.diag(self.armature)) if self.rotors else ()
-        parts = *rotors, *scale_matrix(C, weights.damping), *scale_matrix(K, weights.stiffness)
-        return Tangent(dense_block(inertial.matrix + to_dense(parts, (self.n, self.n))), magnified)
+        operators = self._tangent_operators(increment)
+        inertial = self._inertial(mechanism.gravity, q, v, weights, operators)
+        K, C = self._load_stiffness(mechanism, t, q, v), self._load_damping(mechanism, t, q, v)
+        sizes = largest_coordinate(q), largest_of(v)
+        of_loads = sum(
+            magnified_round_off(dense_block(x), y, self.n, self.n) for x, y in zip((K, C), sizes, strict=True)
+        )
+        for link, T in zip(self.links, operators, strict=True):
+            if T is not None:
+                own = slice(link.first, link.last)
+                K = K.at[:, own].set(K[:, own] @ T)
+        matrix = inertial.matrix + weights.damping * C + weights.stiffness * K
+        if self.rotors:
+            matrix = matrix + weights.mass * jnp.diag(self.armature)
+        return Tangent(dense_block(matrix), inertial.magnified + of_loads)
 
     def _inertial(
-        self, gravity: Vec, q: Point, v: Vector, weights: Weights, increment: Vector | None = None
+        self, gravity: Vec, q: Point, v: Vector, weights: Weights, operators: Sequence[Array | None] = ()
     ) -> Inertial:
         """The weighted sum of M without rotors, and of C and K without loads."""
-        links = lump(self._whole)
-        tangents = None
-        if increment is not None:
-            own = [increment[link.first : link.last] for link in links]
-            tangents = [tangent_operator(link.motion.space, theta) for link, theta in zip(links, own, strict=True)]
         sizes = Sizes(largest_coordinate(q), largest_of(v))
-        return inertial_tangent(links, self._points(q), self._relative(q), v, gravity, weights, sizes, tangents)
+        operators = operators or self._tangent_operators(None)
+        links = lump(self._whole)
+        return inertial_tangent(links, self._points(q), self._relative(q), v, gravity, weights, sizes, operators)
+
+    def _tangent_operators(self, increment: Vector | None) -> list[Array | None]:
+        """T of each joint; None for the identity."""
+        if increment is None:
+            return [None] * len(self.links)
+        return [tangent_operator(link.motion.space, increment[link.first : link.last]) for link in self.links]
 
     def _load_stiffness(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Float[Array, "n n"]:
         K = with_slopes(jnp.zeros((self.n, self.n)), self.efforts, t, self._points(q), v, of_rates=False)

@@ -144,7 +144,7 @@ def inertial_tangent(
     gravity: Vec,
     weights: Weights,
     sizes: Sizes,
-    tangents: Sequence[Array | None] | None = None,
+    operators: Sequence[Array | None],
 ) -> Inertial:
     r"""The weighted sum of M, 2Γ + M [v, ·] and K T.
 
@@ -153,7 +153,7 @@ def inertial_tangent(
       the inertial forces Γv have the derivative 2Γ (S. Echeandia & P. M. Wensing, *Numerical Methods to Compute the
       Coriolis Matrix and Christoffel Symbols for Rigid-Body Systems*, 2021); fields that don't commute are accelerated
       by their brackets besides.
-    - K is minus the derivative of the generalised weight. - `tangents`: T for each link, None for the identity.
+    - K is minus the derivative of the generalised weight. - `operators`: T for each link, None for the identity.
     """
     tree, pairs = _Tree.of(links, points, relative), _Pairs.of(links)
     twists: list[Twist] = []
@@ -173,7 +173,7 @@ def inertial_tangent(
             _changes(link.motion, points[k], relative[k].R),
             own,
             None if commutes else brackets(link.motion, own),
-            None if commutes or tangents is None else tangents[k],
+            operators[k],
         )
         sides.append(
             _sides(joint, tree.frames[k], below.omega, twists[k], composites[k], flows[k], down[k], weights, sizes)
