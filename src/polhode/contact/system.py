@@ -17,6 +17,7 @@ from polhode.linalg.kkt import AbstractKKT
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
+from polhode.systems.mechanical.tangent import Tangent, Weights
 
 
 class AbstractContactSystem(AbstractMechanical):
@@ -81,6 +82,9 @@ class AbstractContactSystem(AbstractMechanical):
 
     def damping(self, t: Array, q: Point, v: Vector) -> Matrix:
         return self.base.damping(t, q, v)
+
+    def tangent(self, t: Array, q: Point, v: Vector, increment: Vector | None, weights: Weights) -> Tangent:
+        return self.base.tangent(t, q, v, increment, weights)
 
     def geometric_stiffness(self, t: Array, q: Point, multipliers: Multipliers) -> Matrix:
         """That of the base: without the curvature of gaps Newton's method takes one more iteration, but no fill-in."""
