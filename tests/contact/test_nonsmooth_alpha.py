@@ -31,7 +31,7 @@ def two_masses(k: float, d: float = 0.0) -> Mechanical:
         return jnp.stack([spring - 10 * G, -spring - G])
 
     contacts = FunctionContacts(lambda t, q: q[1:], number=1)
-    return Mechanical(Rn(2), np.diag([10.0, 1.0]), force, contact_set=contacts)
+    return Mechanical(Rn(2), jnp.diag(jnp.array([10.0, 1.0])), force, contact_set=contacts)
 
 
 def simulate(system: Any, method: Any, t1: float, h: float, v: float = -1.0) -> Any:

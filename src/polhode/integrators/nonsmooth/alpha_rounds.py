@@ -16,7 +16,7 @@ from polhode.integrators.nonsmooth.alpha_place import AlphaPlace, AlphaStep, Unk
 from polhode.integrators.nonsmooth.alpha_stages import CLOSED, Kick, Smooth, accelerate, close_gaps, strike
 from polhode.integrators.nonsmooth.contact_identity import Match
 from polhode.integrators.nonsmooth.contact_record import dissipation, size_of
-from polhode.integrators.nonsmooth.slide_directions import least_speed, narrow
+from polhode.integrators.nonsmooth.slide_directions import FREE_ROUNDS, least_speed, narrow
 from polhode.spaces.base import Point, Vector
 from polhode.systems.mechanical import Multipliers
 
@@ -55,6 +55,7 @@ class AlphaRound(NamedTuple):
     """One round.
 
     - `mode`, `labels`: of the contacts. - `slides`: contacts whose friction of impulses had a direction.
+    - `pushes`: contacts that pushed positions.
     - `depth`, `left_out`: of the deepest contact, and the smallest gap of contacts for which there is no room.
     - `settled`: whether modes are those of the round before.
     """
@@ -64,6 +65,7 @@ class AlphaRound(NamedTuple):
     mode: Int[Array, " c"]
     labels: Int[Array, " c"]
     slides: Bool[Array, " c"]
+    pushes: Bool[Array, " c"]
     depth: Array
     left_out: Array
     change: Array
@@ -108,21 +110,11 @@ def _start(step: AlphaStep) -> AlphaRound:
     none, zeros = jnp.zeros(()), jnp.zeros(size_of(step.system))
     joints, taken = jnp.zeros(step.system.m), jnp.zeros_like(memory.dissipation)
     end = AlphaEnd(step.q, step.v, joints, past, memory.shift, zeros, zeros, zeros, taken)
-    no = jnp.asarray(False)
+    no, none_of_them, endless = jnp.asarray(False), memory.mode < OPEN, jnp.asarray(jnp.inf)
     return AlphaRound(
-        x,
-        end,
-        memory.mode,
-        memory.labels,
-        memory.mode < OPEN,
-        none,
-        none,
-        jnp.asarray(jnp.inf),
-        jnp.asarray(jnp.inf),
-        no,
-        no,
-        jnp.asarray(0),
-    )
+        x, end, memory.mode, memory.labels, slides=none_of_them, pushes=none_of_them, depth=none, left_out=none,
+        change=endless, change_before=endless, settled=no, solved=no, number=jnp.asarray(0),
+    )  # fmt: skip
 
 
 def _advance(step: AlphaStep, last: AlphaRound) -> AlphaRound:
@@ -132,6 +124,9 @@ def _advance(step: AlphaStep, last: AlphaRound) -> AlphaRound:
     has_force = (mode != OPEN) & step.smooth_contacts
     smooth = accelerate(step, at, x, has_force, mode == SLIDE, match.recall(last.place.contacts.force))
     jump = close_gaps(step, at, x, smooth)
+    # One that friction of its own impact moves away again has that impact, or rounds would cycle.
+    before = (match.recall(jnp.where(last.pushes, 1.0, 0.0)) > 0) & (last.number >= FREE_ROUNDS)
+    jump = jump._replace(pushes=jump.pushes | before)
     may_slide = narrow(has_force, match.recall(jnp.where(last.slides, 1.0, 0.0)) > 0, last.number)
     kick = strike(step, at, smooth, jump, may_slide, match.recall(last.place.contacts.impulses))
     new = Unknowns(smooth.vdot, jump.jump, kick.kick, kick.rub)
@@ -142,7 +137,7 @@ def _advance(step: AlphaStep, last: AlphaRound) -> AlphaRound:
         new.kick - x.kick,
     )
     return AlphaRound(
-        new, _end(step, at, smooth, kick, new, new_mode), new_mode, at.contacts.identity, kick.slides,
+        new, _end(step, at, smooth, kick, new, new_mode), new_mode, at.contacts.identity, kick.slides, jump.pushes,
         depth=jnp.max(-at.contacts.gap, initial=0.0),
         left_out=at.contacts.present.left_out,
         change=jnp.max(jnp.stack([jnp.max(jnp.abs(part), initial=0.0) for part in changes])),

@@ -145,7 +145,7 @@ def _openings(step: AlphaStep, at: AlphaPlace, jump: Vector, moved: Vector) -> M
     if not system.m:
         return jnp.zeros(0)
     target = apply(at.joints, jump - moved, system.m) - system.constraint(step.t, at.q)
-    return target.at[system.nonholonomic].set(0.0) if len(system.nonholonomic) else wanted
+    return target.at[system.nonholonomic].set(0.0) if len(system.nonholonomic) else target
 
 
 def strike(
