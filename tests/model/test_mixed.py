@@ -131,12 +131,10 @@ def test_an_outline_has_the_places_of_all_blocks():
 
 
 def test_without_loads_inertia_and_gravity_are_left():
-    loaded, free_response = (
-        Dynamics(model.assemble("minimal")[0]) for model in (spacecraft(), spacecraft(loads=False))
-    )
+    loaded, unloaded = (Dynamics(model.assemble("minimal")[0]) for model in (spacecraft(), spacecraft(loads=False)))
     _, (q, v) = spacecraft().assemble("minimal")
     force = lambda system: lambda q, v: system.force(jnp.zeros(()), q, v)  # noqa: E731
     # The rod has no elastic forces either.
-    found, expected = (evaluated(force(of.without_loads().system), q, v) for of in (loaded, free_response))
-    assert not free_response.system.coordinates.has_own_loads
+    found, expected = (evaluated(force(of.without_loads().system), q, v) for of in (loaded, unloaded))
+    assert not unloaded.system.coordinates.has_own_loads
     np.testing.assert_allclose(found, expected, atol=1e-12)

@@ -254,10 +254,10 @@ class MixedCoordinates(AbstractCoordinates):
     def damping(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
         of_others, of_tree = self._split(v)
         loads = self._on_others(mechanism.loads(t, self.motion(q, v)), mechanism.gravity)
-        free_response = Mechanism((), (), mechanism.gravity)
+        unloaded = Mechanism((), (), mechanism.gravity)
         return (
             *self.others.damping_under(loads, q[0], of_others),
-            *self._of_tree(self.tree.damping(free_response, t, q[1], of_tree)),
+            *self._of_tree(self.tree.damping(unloaded, t, q[1], of_tree)),
             *tangents.damping_blocks(self._ends, mechanism.forces, t, self._end_points(q), v),
         )
 
