@@ -9,6 +9,7 @@ import numpy as np
 from polhode import checks
 from polhode.assembly.compliant_contacts import compliant_contacts
 from polhode.contact.shape_contacts import ShapeContacts
+from polhode.contact.sparse.listed_contacts import ListedContacts
 from polhode.multibody.system import MultibodySystem
 
 if TYPE_CHECKING:
@@ -31,10 +32,12 @@ def contact_metadata(model: ModelParts, system: MultibodySystem) -> dict[str, An
     if contacts is None:
         names = [body.name for body in (model.ground, *model.bodies) if body.shapes]
         return {"untouchable": names} if names and not forces else compliant
+    sizes = {"joints": list(system.labels), "count": contacts.count, "rows": contacts.law.rows}
+    if isinstance(contacts, ListedContacts):
+        return {"contacts": {**sizes, "pairs": [], "owners": [list(owner) for owner in contacts.owners]}, **compliant}
     starts = [k for k, pair in enumerate(contacts.pairs) if pair.point == 0]
     ends = [*starts[1:], contacts.count]
     pairs = [_pair(contacts, first, end - first) for first, end in zip(starts, ends, strict=True)]
-    sizes = {"joints": list(system.labels), "count": contacts.count, "rows": contacts.law.rows}
     return {"contacts": {**sizes, "pairs": pairs}, **compliant}
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode.assembly.name_table import NameTable
-from polhode.integrators.nonsmooth.contact_record import record_length, size_of
+from polhode.integrators.nonsmooth.contact_record import record_length
 from polhode.multibody.measurements.joints import EFFORTS
 from polhode.multibody.system import MultibodySystem
 from polhode.problem import Problem
@@ -114,7 +114,7 @@ class Reader:
 
 def _count(system: MultibodySystem) -> int:
     """The multipliers of a run: those of joints, and what contacts leave behind."""
-    return system.m + record_length(*size_of(system))
+    return system.m + record_length(system)
 
 
 def _while_open(loads: dict[str, np.ndarray], outputs: Mapping[str, Any]) -> dict[str, np.ndarray]:

@@ -25,7 +25,7 @@ _LINEAR = 1e-4
 _INNER = 150
 """Most of these iterations."""
 
-_SOFT = 0.05
+_SOFT = 1.0
 """Compliance with which bodies are eliminated where that is incomplete."""
 
 _HALVINGS = 6

@@ -11,34 +11,29 @@ from jaxtyping import Array, Bool, Float, Int
 
 from polhode.contact.contact_problem import ContactProblem
 from polhode.contact.solver import solve
-from polhode.integrators.base import Carry, StepInfo
+from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
 from polhode.integrators.explicit.half_explicit_projection import explicit_rate
 from polhode.integrators.implicit._implicit_differentiation import with_implicit_derivative
+from polhode.integrators.nonsmooth.closing import (
+    CLOSED,
+    CONVERGED,
+    FAILED,
+    FREE_ROUNDS,
+    SETTLES,
+    STEADY_ROUNDS,
+    close,
+)
 from polhode.integrators.nonsmooth.contact_record import ContactMemory, ContactRecord, contacts_of, dissipation
 from polhode.integrators.nonsmooth.joint_projection import move_onto_joints
 from polhode.integrators.nonsmooth.slide_directions import SlideDirections, against, narrow, persistent, slide
+from polhode.integrators.nonsmooth.sparse_moreau import SparseMoreau
 from polhode.integrators.nonsmooth.time_stepper import AbstractTimeStepper
 from polhode.linalg.blocks import Matrix, apply, scale_matrix
 from polhode.result_codes import Result
 from polhode.spaces.base import Point, Vector
-from polhode.systems.base import State
+from polhode.systems.base import AbstractSystem, State
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
 from polhode.systems.mechanical.contact_set import ContactKinematics, ContactLaw
-
-_CLOSED = 1e-9
-"""Gap, in the unit of length, up to which a contact counts as closed."""
-
-_CONVERGED = 1e-13
-"""Change of velocities from round to round, relative to them, at which rounds end."""
-
-_FAILED = 1e-8
-"""The same above which a step has failed after all rounds."""
-
-_FREE_ROUNDS = 4
-_STEADY_ROUNDS = 12
-_SETTLES = 0.7
-"""Ratio of changes of two rounds up to which directions of friction settle, after a few rounds."""
-
 
 class _Impulses(NamedTuple):
     """Impulses of a step."""
@@ -118,6 +113,11 @@ class Moreau(AbstractTimeStepper):
     max_rounds: int = eqx.field(static=True, default=40)
     tolerance: float = eqx.field(static=True, default=1e-10)
 
+    def for_system(self, system: AbstractSystem) -> AbstractIntegrator:
+        """The form for many bodies, where these are in lists."""
+        listed = isinstance(system, AbstractMechanical) and system.has_contacts and contacts_of(system).is_listed
+        return SparseMoreau(max_rounds=self.max_rounds, tolerance=self.tolerance) if listed else self
+
     def _advance(
         self,
         system: AbstractMechanical,
@@ -145,7 +145,7 @@ class Moreau(AbstractTimeStepper):
         taken = memory.dissipation + everywhere(dissipation(impulses, before, after))
         record = ContactRecord(everywhere(impulses / h), everywhere(after), taken)
         left = ContactMemory(impulses, present.labels, taken, _first_part(step, impulses, after))
-        result = jnp.where(present.left_out <= _CLOSED, int(Result.too_many_contacts), _result(last, gap))
+        result = jnp.where(present.left_out <= CLOSED, int(Result.too_many_contacts), _result(last, gap))
         carry = Carry((q1, v1), left, record.pack(joints / h))
         return carry, StepInfo(result.astype(jnp.int32), newton_iterations=last.number, residual=last.change)
 
@@ -157,7 +157,7 @@ class Moreau(AbstractTimeStepper):
     def _iterate(self, step: _Step, guess: Float[Array, "k rows"]) -> _Round:
         """The last round. Its derivative is that of the equation x = next round of x, with all modes as they are."""
         last = self._search(jax.tree.map(_freeze, step), jax.lax.stop_gradient(guess))
-        held = last._replace(may_slide=last.slides, number=jnp.asarray(_FREE_ROUNDS))
+        held = last._replace(may_slide=last.slides, number=jnp.asarray(FREE_ROUNDS))
 
         def equation(v: Vector) -> tuple[Vector, _Impulses]:
             again = self._round(step, _constant_factors(step), held._replace(x=v))
@@ -173,7 +173,7 @@ class Moreau(AbstractTimeStepper):
 
         def more(last: _Round) -> Array:
             scale = 1.0 + jnp.max(jnp.abs(last.x))
-            return (last.change > _CONVERGED * scale) & (last.number < self.max_rounds)
+            return (last.change > CONVERGED * scale) & (last.number < self.max_rounds)
 
         factors = _constant_factors(step)
         return jax.lax.while_loop(more, lambda last: self._round(step, factors, last), first)
@@ -204,14 +204,14 @@ class Moreau(AbstractTimeStepper):
         own = solution.impulses - first_part
         velocity = free + own.reshape(-1) @ columns
         # Rounds that jump between two states, as with stops that begin and end, settle between them.
-        damps = (last.number >= _STEADY_ROUNDS) & (last.number % 3 == 2)
+        damps = (last.number >= STEADY_ROUNDS) & (last.number % 3 == 2)
         velocity = jnp.where(damps, 0.5 * (velocity + last.x), velocity)
         impulses = sliding.complete(own)
         joints = joints + impulses.reshape(-1) @ shares
         change = jnp.max(jnp.abs(velocity - last.x))
         # Where directions of friction don't settle, as of slow sliding, the law at the end of the step takes over.
-        doubtful = (last.number >= _FREE_ROUNDS) & (last.number < _STEADY_ROUNDS)
-        settles = ~doubtful | (change <= _SETTLES * last.change)
+        doubtful = (last.number >= FREE_ROUNDS) & (last.number < STEADY_ROUNDS)
+        settles = ~doubtful | (change <= SETTLES * last.change)
         place, on = _Impulses(impulses, joints), sliding.on
         return _Round(velocity, place, change, solution.solved, on, on & settles, last.number + 1)
 
@@ -273,7 +273,7 @@ def _slide_directions(step: _Step, last: _Round, free: Vector, moved: Float[Arra
 
 def _first_part(step: _Step, impulses: Float[Array, "k rows"], after: Float[Array, "k rows"]) -> Array:
     """Impulses of contacts that go on to close in the next step."""
-    begins = ~step.pressed & (impulses[:, 0] > 0) & (step.contacts.gap > _CLOSED) & (after[:, 0] < 0)
+    begins = ~step.pressed & (impulses[:, 0] > 0) & (step.contacts.gap > CLOSED) & (after[:, 0] < 0)
     return jnp.where(begins[:, None], impulses, 0.0)
 
 
@@ -284,31 +284,18 @@ def _problem(
 
     Laws of friction hold for the sum: where the slip reverses within an impact, they would give another one for parts.
     """
-    h, law, (k, rows, n) = step.h, step.law, step.contacts.rows.shape
-    before, without = _slips(step, step.start[1]), _slips(step, free)
-    approach = jnp.minimum(before[:, 0], 0.0)
-    gap = step.contacts.gap
-    # Bodies that fall together don't approach each other before the lower one is stopped, as the last round says.
-    nearest = jnp.minimum(jnp.minimum(approach, without[:, 0]), _slips(step, last.x)[:, 0])
-    reaches = gap + h * nearest <= _CLOSED
-    # Those of a stack at rest, whose gaps are round-off, need no round each.
-    weight = jnp.max(jnp.abs(without[:, 0] - before[:, 0]), initial=0.0)
-    closes = reaches | (step.pressed & (gap <= h * weight))
-    # A bounce that ends within the step is none.
-    short = -2 * law.restitution * approach <= jnp.abs(without[:, 0] - before[:, 0])
-    bounces = reaches & (approach < 0) & (law.restitution > 0) & ~short
-    least = jnp.where(bounces, -law.restitution * approach, -jnp.maximum(gap, 0.0) / h)
-    target = without.at[:, 0].add(-least)
-    target = target.at[:, 1:3].add(law.tangential_restitution[:, None] * before[:, 1:3])
-    first_part = jnp.where(closes[:, None], step.first_part, 0.0)
+    law, (k, rows, n) = step.law, step.contacts.rows.shape
+    slips = _slips(step, step.start[1]), _slips(step, free), _slips(step, last.x)
+    closing = close(step.h, law, step.contacts.gap, step.pressed, step.first_part, *slips)
+    first_part = closing.first_part
     delassus = step.contacts.rows.reshape(-1, n) @ columns.T
     problem = ContactProblem(
         delassus=delassus,
-        velocity=target.reshape(-1) - delassus @ first_part.reshape(-1),
+        velocity=closing.target.reshape(-1) - delassus @ first_part.reshape(-1),
         friction=sliding.friction(law),
         drilling=law.drilling,
         rolling=law.rolling,
-        active=closes,
+        active=closing.active,
         compliance=jnp.zeros(k * rows),
         least=first_part[:, 0],
     )
@@ -327,7 +314,7 @@ def _end(step: _Step, v1: Vector) -> tuple[Point, Array]:
 
 def _result(last: _Round, gap: Array) -> Array:
     scale = 1.0 + jnp.max(jnp.abs(last.x))
-    failed = (last.change > _FAILED * scale) | (gap > 1e-9)
+    failed = (last.change > FAILED * scale) | (gap > 1e-9)
     code = jnp.where(failed, int(Result.newton_not_converged), 0)
     code = jnp.where(last.solved, code, int(Result.contact_unsolved))
     return jnp.where(jnp.isfinite(jnp.sum(last.x)), code, int(Result.nonfinite_state)).astype(jnp.int32)

@@ -132,6 +132,11 @@ class AbstractContactSet(eqx.Module):
         """How many of them may touch at a time."""
         return self.count
 
+    @property
+    def is_listed(self) -> bool:
+        """Whether contacts are those of lists that change, so that a slot is not always the same contact's."""
+        return False
+
     def present(self, system: Any, t: Array, q: Point) -> PresentContacts:
         """The contacts nearest to touching, as many as there is room for."""
         return PresentContacts(self.kinematics(system, t, q), self.law, None, jnp.inf * jnp.ones(()))
