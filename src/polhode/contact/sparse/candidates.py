@@ -147,6 +147,9 @@ def _by_kinds(table: ShapeTable, pairs: _Pairs, boxes: Boxes, margin: Array, ord
     for kind in table.pair_kinds:
         straight = (of_first == kind.first) & (of_second == kind.second)
         swapped = (of_first == kind.second) & (of_second == kind.first) & ~straight
+        if kind.first == kind.second:
+            # The order in which shapes are sorted changes, that of their numbers doesn't.
+            swapped = straight & (pairs.first > pairs.second)
         mine = listed & (straight | swapped)
         low = jnp.where(swapped, pairs.second, pairs.first) - starts[kind.first]
         high = jnp.where(swapped, pairs.first, pairs.second) - starts[kind.second]

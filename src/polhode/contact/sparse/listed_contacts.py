@@ -15,6 +15,7 @@ from polhode.contact.broad_phase import find_pairs
 from polhode.contact.distances import APART, ContactPoints, slots
 from polhode.contact.shape_contacts import PairGroup, ShapeContacts, ShapePair, frames_of
 from polhode.contact.sparse.candidates import Candidates, search
+from polhode.contact.sparse.contact_numbers import POINTS, number, pairs_of_numbers
 from polhode.contact.sparse.free_bodies import ContactRows, FreeBodies, Spatial
 from polhode.contact.sparse.shape_table import Boxes, ShapeTable
 from polhode.contact.sparse.small_inverses import invert, matmul
@@ -24,9 +25,6 @@ from polhode.spaces.base import Point, Vector
 from polhode.systems.mechanical.contact_set import AbstractContactSet, ContactKinematics, ContactLaw
 
 _FEATURES = 1 << 32
-_POINTS = 4
-"""Most points of a pair."""
-
 _RINGS = 2
 """How far an impact reaches within a step: from body to body."""
 
@@ -40,7 +38,7 @@ _NEAR = 1e-3
 class NearPoints(NamedTuple):
     """Points of shapes that may touch within a step.
 
-    - `number`: of the contact, `_POINTS` times the number of the pair plus that of its point; -1 in empty slots.
+    - `number`: of the contact, see `contact_numbers`; -1 in empty slots.
     - `present`: which slots are in use. - `shapes`: numbers of both shapes. - `overflows`: whether there were more.
     """
 
@@ -53,7 +51,7 @@ class NearPoints(NamedTuple):
     @property
     def labels(self) -> Int[Array, " c"]:
         """Equal in two steps for contacts of the same features of the same shapes; -1 in empty slots."""
-        pair = self.number // _POINTS
+        pair = self.number // POINTS
         return jnp.where(self.present, pair * _FEATURES + self.points.feature, -1)
 
 
@@ -135,9 +133,8 @@ class ListedContacts(AbstractContactSet):
         points = jax.tree.map(pick, points)
         points = points._replace(gap=jnp.where(present, points.gap, APART))
         slot = self._slot_numbers()[chosen]
-        pair = shapes[0].astype(jnp.int64) * self.table.count + shapes[1]
-        number = jnp.where(present, _POINTS * pair + slot, -1)
-        return NearPoints(number, present, points, shapes, count > self.room)
+        numbers = number(shapes[0].astype(jnp.int64), shapes[1], slot, self.table.count)
+        return NearPoints(jnp.where(present, numbers, -1), present, points, shapes, count > self.room)
 
     def _listed_points(self, lists: Candidates, poses: Any) -> tuple[ContactPoints, tuple[Array, Array]]:
         """Points of all pairs in the lists, and the numbers of their shapes."""
@@ -195,6 +192,10 @@ class ListedContacts(AbstractContactSet):
         return ShapeContacts(
             groups=tuple(groups), law=law, surface_velocity=None, pairs=tuple(labels), room=len(labels)
         )
+
+    def of_numbers(self, numbers: np.ndarray) -> ShapeContacts:
+        """The contacts with these numbers, and others of the same pairs, as fixed slots."""
+        return self.select(pairs_of_numbers(numbers, self.table.kind_of()))
 
     def near(self, poses: Any, margin: float) -> ShapeContacts | None:
         """The contacts of shapes whose boxes come within a margin, as fixed slots; None without any. On the host."""
