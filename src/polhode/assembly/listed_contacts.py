@@ -120,9 +120,8 @@ def _pair_kinds(
             if not part.any():
                 continue
             one, other = (int(x) for x in np.argwhere(part)[0])
-            check_distance(
-                Pair(*shapes[starts[a] + one], *shapes[starts[b] + other], model.contact_rules[0])
-            )
+            (one_body, one_shape), (other_body, other_shape) = shapes[starts[a] + one], shapes[starts[b] + other]
+            check_distance(Pair(one_body, one_shape, other_body, other_shape, model.contact_rules[0]))
             mine = [moves[starts[k] : starts[k + 1]] for k in (a, b)]
             both = part & mine[0][:, None] & mine[1][None, :]
             everything = int(part.sum()) // (2 if a == b else 1)

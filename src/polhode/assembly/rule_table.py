@@ -33,7 +33,9 @@ class RuleTable(NamedTuple):
         of_body: dict[int, np.ndarray] = {number: np.flatnonzero(owner == number) for number in set(owner.tolist())}
         for number, rule in enumerate(model.contact_rules):
             if rule.first is not None:
-                first, second = ([place[id(b), id(s)] for b, s in shapes_of(model, end)] for end in (rule.first, rule.second))
+                first, second = (
+                    [place[id(b), id(s)] for b, s in shapes_of(model, end)] for end in (rule.first, rule.second)
+                )
                 rules[np.ix_(first, second)] = rules[np.ix_(second, first)] = number
                 continue
             every = owner[:, None] != owner[None, :]

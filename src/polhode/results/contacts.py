@@ -94,7 +94,7 @@ def _mode(contact: ContactResults) -> np.ndarray:
 def _dissipation(contact: ContactResults) -> dict[str, Float[Array, " n"]]:
     if "listed" in model_names(contact._run).get("contacts", {}):
         raise UnknownName(
-            f"What {contact._title} has dissipated is not recorded of many bodies: `run.dissipated` has the sums of all."
+            f"What {contact._title} has dissipated is not recorded of many bodies: `run.dissipated` has sums."
         )
     taken = _own(contact).dissipation.sum(axis=-2)
     return {kind: taken[..., k] for k, kind in enumerate(WORK_KINDS)}

@@ -15,13 +15,14 @@ from polhode.integrators.nonsmooth.listed_record import ListedRecord, unpack_lis
 
 def listed_record(sizes: Mapping[str, Any], multipliers: Any) -> ListedRecord:
     """The record of a run as it is saved."""
-    return unpack_listed(np.asarray(multipliers), sizes["count"], sizes["rows"])
+    values: Any = np.asarray(multipliers)
+    return unpack_listed(values, sizes["count"], sizes["rows"])
 
 
 def listed_pairs(sizes: Mapping[str, Any], multipliers: Any) -> Int[np.ndarray, "p 2"]:
     """Pairs of shapes that were near each other in some frame, in the order of kinds."""
     numbers = listed_record(sizes, multipliers).numbers
-    return pairs_of_numbers(numbers, np.asarray(sizes["listed"]["kinds"]))
+    return pairs_of_numbers(np.asarray(numbers), np.asarray(sizes["listed"]["kinds"]))
 
 
 def describe_pairs(sizes: Mapping[str, Any], multipliers: Any) -> list[dict[str, Any]]:
@@ -32,9 +33,7 @@ def describe_pairs(sizes: Mapping[str, Any], multipliers: Any) -> list[dict[str,
         (body, shape), (second, its_shape) = listed["owners"][one], listed["owners"][other]
         rule = listed["rules"][listed["table"][listed["classes"][one]][listed["classes"][other]]]
         count = slots[kinds[one]][kinds[other]]
-        result.append(
-            {"bodies": [body, second], "shapes": [shape, its_shape], "points": [first, count], **rule}
-        )
+        result.append({"bodies": [body, second], "shapes": [shape, its_shape], "points": [first, count], **rule})
         first += count
     return result
 
@@ -58,4 +57,5 @@ def slot_record(sizes: Mapping[str, Any], multipliers: Any) -> ContactRecord:
         all_ = np.zeros((*shape, values.shape[-1]))
         all_[at] = values[used]
         parts.append(all_)
-    return ContactRecord(*parts, np.full((*shape, 3), np.nan))  # pyright: ignore[reportArgumentType]
+    forces, slips = parts
+    return ContactRecord(forces, slips, np.full((*shape, 3), np.nan))  # pyright: ignore[reportArgumentType]

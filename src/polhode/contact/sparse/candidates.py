@@ -104,9 +104,7 @@ def _meet(boxes: Boxes, first: Array, second: Array, margin: Array) -> Array:
     return jnp.all(one & (boxes.lower[second] <= boxes.upper[first] + margin), axis=1)
 
 
-def _sweep(
-    table: ShapeTable, boxes: Boxes, margin: Array, sequence: Array, axis: Array, pairs: _Pairs
-) -> _Pairs:
+def _sweep(table: ShapeTable, boxes: Boxes, margin: Array, sequence: Array, axis: Array, pairs: _Pairs) -> _Pairs:
     """Pairs of sorted shapes, by their distance in the sequence as long as any overlap along the axis."""
     n = len(sequence)
     begins, ends = boxes.lower[sequence][:, axis], boxes.upper[sequence][:, axis] + margin

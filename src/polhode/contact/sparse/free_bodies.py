@@ -63,7 +63,8 @@ class ContactRows(NamedTuple):
         spins = velocities.angular[self.second], velocities.angular[self.first]
         parts = (self.linear, apart), (self.of_second, spins[0]), (self.of_first, -spins[1])
         return sum(
-            (jnp.sum(rows * vector[:, None, :], axis=2) for rows, vector in parts), start=jnp.zeros(self.linear.shape[:2])
+            (jnp.sum(rows * vector[:, None, :], axis=2) for rows, vector in parts),
+            start=jnp.zeros(self.linear.shape[:2]),
         )
 
     def spread(self, impulses: Float[Array, "k rows"], count: int) -> Spatial:

@@ -106,9 +106,7 @@ class ListedContacts(AbstractContactSet):
     def renew(self, lists: Candidates, poses: Any, reach: Array) -> Candidates:
         """The lists, or others where they don't hold any more."""
         boxes = self.table.boxes(poses)
-        return jax.lax.cond(
-            lists.holds(boxes, reach), lambda: lists, lambda: self.search(poses, boxes, reach)
-        )
+        return jax.lax.cond(lists.holds(boxes, reach), lambda: lists, lambda: self.search(poses, boxes, reach))
 
     def near_points(self, lists: Candidates, motion: Any, h: Array, gravity: Array) -> NearPoints:
         """Points that may close within a step: by their gaps, their velocities, and those of impacts next to them."""

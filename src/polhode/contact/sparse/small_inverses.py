@@ -16,9 +16,7 @@ def invert(blocks: Float[Array, "k n n"]) -> Float[Array, "k n n"]:
         for i in range(n):
             if i != p:
                 factor = rows[i][p]
-                rows[i] = [
-                    -factor * pivot if j == p else rows[i][j] - factor * rows[p][j] for j in range(n)
-                ]
+                rows[i] = [-factor * pivot if j == p else rows[i][j] - factor * rows[p][j] for j in range(n)]
     return jnp.stack([jnp.stack(row, axis=-1) for row in rows], axis=-2)
 
 

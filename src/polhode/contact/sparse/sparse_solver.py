@@ -61,6 +61,9 @@ that neither stick nor slide leave so much, at speeds of 1e-9 m/s."""
 
 _ENOUGH = 1000
 
+_SOLVED = 1e4
+"""The same after all rounds, up to which a problem counts as solved."""
+
 
 class SparseSolution(NamedTuple):
     """Impulses that satisfy the laws, or the best approximation; `residual`, `solved`: as in `ContactSolution`.
@@ -120,7 +123,7 @@ def solve(problem: SparseProblem, guess: Float[Array, "k rows"], tolerance: floa
     _, search = jax.lax.while_loop(more, attempt, (jnp.where(warm, 0, 1), _begin(scaled, z, 0.0, start)))
     return SparseSolution(
         scaled.scale * search.z, search.residual / size, search.iterations, search.inner,
-        search.residual <= _ENOUGH * tolerance * size,
+        search.residual <= _SOLVED * tolerance * size,
     )  # fmt: skip
 
 

@@ -35,6 +35,7 @@ from polhode.systems.base import AbstractSystem, State
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
 from polhode.systems.mechanical.contact_set import ContactKinematics, ContactLaw
 
+
 class _Impulses(NamedTuple):
     """Impulses of a step."""
 

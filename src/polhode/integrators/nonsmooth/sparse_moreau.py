@@ -27,7 +27,6 @@ from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
 from polhode.systems.mechanical.contact_set import ContactLaw
 
-
 _PATIENT = 5
 """Rounds after which a change that would be no failure ends them: graze contacts keep single impulses moving."""
 
@@ -113,7 +112,9 @@ class SparseMoreau(AbstractImpulseMethod):
         left = memory.keep(labels, impulses, _first_part(step, impulses, after), taken, lists)
         room = lists.is_complete & ~near.overflows
         result = jnp.where(room, _result(last), int(Result.too_many_contacts)).astype(jnp.int32)
-        return Carry((q1, v1), left, record.pack()), StepInfo(result, newton_iterations=last.newton, residual=last.change)
+        return Carry((q1, v1), left, record.pack()), StepInfo(
+            result, newton_iterations=last.newton, residual=last.change
+        )
 
     def _search(self, step: _Step, guess: Float[Array, "c rows"]) -> _Round:
         _, v = step.start
@@ -186,9 +187,7 @@ def _gravity(system: Any) -> Array:
     return jnp.sqrt(jnp.sum(system.mechanism.gravity**2))
 
 
-def _slide_directions(
-    step: _Step, last: _Round, before: Array, without: Array, after: Array
-) -> SlideDirections:
+def _slide_directions(step: _Step, last: _Round, before: Array, without: Array, after: Array) -> SlideDirections:
     """Friction of contacts that slide before and after, against the mean of both velocities; as in `Moreau`."""
     goes_on = step.pressed & (step.first_part[:, 0] == 0)
     before, after = before[:, 1:3], after[:, 1:3]

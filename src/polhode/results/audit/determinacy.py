@@ -76,11 +76,7 @@ def _of_state(run: Run, system: MultibodySystem, t: float, state: object, presse
     points = contacts.points(system.motion(q))
     forces = np.einsum("pia,pij->apj", null, np.asarray(frames_of(points))[presses])
     names = np.array(
-        [
-            pair["rule"] or "/".join(pair["bodies"])
-            for pair in contact_pairs(run)
-            for _ in range(pair["points"][1])
-        ]
+        [pair["rule"] or "/".join(pair["bodies"]) for pair in contact_pairs(run) for _ in range(pair["points"][1])]
     )[presses]
     uncertain = {
         str(name) for name in set(names.tolist()) if np.max(np.abs(forces[:, names == name].sum(1)), initial=0.0) > 1e-6
