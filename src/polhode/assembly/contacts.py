@@ -163,6 +163,7 @@ def _nodes(layout: AbstractLayout, bodies: Sequence[Body]) -> Indices:
 
 
 def law_of(rules: Sequence[ContactRule]) -> ContactLaw:
+    """The numbers of some rules."""
     numbers = lambda what: jnp.stack([jnp.asarray(getattr(rule, what), float) for rule in rules])  # noqa: E731
     friction = jnp.stack([jnp.broadcast_to(jnp.asarray(rule.friction, float), (2,)) for rule in rules])
     law = ContactLaw(friction, numbers("restitution"), numbers("tangential_restitution"))

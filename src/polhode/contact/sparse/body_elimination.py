@@ -1,6 +1,6 @@
 """Incomplete elimination of the velocities of bodies that contacts couple like springs.
 
-The matrix is $K = M + \\tilde W^T H W$ with a block H for each contact. Bodies are eliminated in a given order, and only
+The matrix is $K = M + \\tilde W^T H W$ with a block H for each contact. Bodies are eliminated in a given order, only
 diagonal blocks change: $D_j = K_{jj} - \\sum_{i<j} K_{ji} D_i^{-1} K_{ij}$. Without fill, as in rows, towers and trees
 of bodies that are numbered from their leaves, this is the exact factorisation.
 """

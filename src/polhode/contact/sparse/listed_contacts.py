@@ -165,7 +165,7 @@ class ListedContacts(AbstractContactSet):
         return ContactRows.at(first, second, frames_of(near.points), arms, self.law.rows)
 
     def select(self, pairs: np.ndarray) -> ShapeContacts:
-        """The contacts of some pairs alone, numbers of shapes with the shape of the first kind first, as fixed slots."""
+        """The contacts of some pairs alone as fixed slots; pairs of numbers of shapes, that of the first kind first."""
         kinds, starts = self.table.kind_of(), self.table.starts
         groups, labels, rules = [], [], []
         for kind in self.table.pair_kinds:
