@@ -78,7 +78,8 @@ def _coefficients(problem: SparseProblem, k: int, rows: int) -> Impulses:
     """Bounds of parts of impulses by normal ones."""
     columns = [jnp.ones(k), problem.friction[:, 0], problem.friction[:, 1]]
     if rows == 6:
-        assert problem.drilling is not None and problem.rolling is not None
+        assert problem.drilling is not None
+        assert problem.rolling is not None
         columns += [problem.drilling, problem.rolling, problem.rolling]
     return jnp.stack(columns, axis=1)
 

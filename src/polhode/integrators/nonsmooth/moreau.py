@@ -14,7 +14,7 @@ from polhode.contact.solver import solve
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
 from polhode.integrators.explicit.half_explicit_projection import explicit_rate
 from polhode.integrators.implicit._implicit_differentiation import with_implicit_derivative
-from polhode.integrators.nonsmooth.closing import (
+from polhode.integrators.nonsmooth.contact_conditions import (
     CLOSED,
     CONVERGED,
     FAILED,
@@ -287,16 +287,16 @@ def _problem(
     """
     law, (k, rows, n) = step.law, step.contacts.rows.shape
     slips = _slips(step, step.start[1]), _slips(step, free), _slips(step, last.x)
-    closing = close(step.h, law, step.contacts.gap, step.pressed, step.first_part, *slips)
-    first_part = closing.first_part
+    conditions = close(step.h, law, step.contacts.gap, step.pressed, step.first_part, *slips)
+    first_part = conditions.first_part
     delassus = step.contacts.rows.reshape(-1, n) @ columns.T
     problem = ContactProblem(
         delassus=delassus,
-        velocity=closing.target.reshape(-1) - delassus @ first_part.reshape(-1),
+        velocity=conditions.target.reshape(-1) - delassus @ first_part.reshape(-1),
         friction=sliding.friction(law),
         drilling=law.drilling,
         rolling=law.rolling,
-        active=closing.active,
+        active=conditions.active,
         compliance=jnp.zeros(k * rows),
         least=first_part[:, 0],
     )

@@ -15,7 +15,15 @@ from polhode.contact.sparse.listed_contacts import ListedContacts, NearPoints
 from polhode.contact.sparse.sparse_problem import SparseProblem
 from polhode.contact.sparse.sparse_solver import solve
 from polhode.integrators.base import Carry, StepInfo
-from polhode.integrators.nonsmooth.closing import CLOSED, CONVERGED, FAILED, FREE_ROUNDS, SETTLES, STEADY_ROUNDS, close
+from polhode.integrators.nonsmooth.contact_conditions import (
+    CLOSED,
+    CONVERGED,
+    FAILED,
+    FREE_ROUNDS,
+    SETTLES,
+    STEADY_ROUNDS,
+    close,
+)
 from polhode.integrators.nonsmooth.contact_record import contacts_of, dissipation
 from polhode.integrators.nonsmooth.listed_record import ListedMemory, ListedRecord
 from polhode.integrators.nonsmooth.slide_directions import SlideDirections, against, narrow, persistent, slide
@@ -141,13 +149,13 @@ class SparseMoreau(AbstractImpulseMethod):
         slips = step.slips(v0), step.slips(free), step.slips(last.x)
         sliding = _slide_directions(step, last, *slips)
         columns = step.rows.with_drag(sliding.drag)
-        closing = close(h, step.law, step.near.points.gap, step.pressed, step.first_part, *slips)
-        first_part = closing.first_part
+        conditions = close(h, step.law, step.near.points.gap, step.pressed, step.first_part, *slips)
+        first_part = conditions.first_part
         earlier = step.bodies.respond(columns.spread(first_part, len(step.bodies.mass)))
         problem = SparseProblem(
             bodies=step.bodies, rows=step.rows, columns=columns,
-            velocity=closing.target - step.rows.slips(earlier),
-            friction=sliding.friction(step.law), active=closing.active & step.near.present,
+            velocity=conditions.target - step.rows.slips(earlier),
+            friction=sliding.friction(step.law), active=conditions.active & step.near.present,
             least=first_part[:, 0], drilling=step.law.drilling, rolling=step.law.rolling, order=step.order,
         )  # fmt: skip
         solution = solve(problem, last.impulses + first_part, self.tolerance)

@@ -24,7 +24,7 @@ SETTLES = 0.7
 """Ratio of changes of two rounds up to which directions of friction settle, after a few rounds."""
 
 
-class Closing(NamedTuple):
+class ContactConditions(NamedTuple):
     """Which contacts close within a step, and with what velocity they should leave it.
 
     - `target`: relative velocities without impulses, less those that the laws aim at.
@@ -45,7 +45,7 @@ def close(
     before: Float[Array, "k rows"],
     without: Float[Array, "k rows"],
     last: Float[Array, "k rows"],
-) -> Closing:
+) -> ContactConditions:
     """The conditions of a step, from relative velocities before it, without impulses and in the last round."""
     approach = jnp.minimum(before[:, 0], 0.0)
     # Bodies that fall together don't approach each other before the lower one is stopped, as the last round says.
@@ -60,4 +60,4 @@ def close(
     least = jnp.where(bounces, -law.restitution * approach, -jnp.maximum(gap, 0.0) / h)
     target = without.at[:, 0].add(-least)
     target = target.at[:, 1:3].add(law.tangential_restitution[:, None] * before[:, 1:3])
-    return Closing(closes, target, jnp.where(closes[:, None], first_part, 0.0))
+    return ContactConditions(closes, target, jnp.where(closes[:, None], first_part, 0.0))
