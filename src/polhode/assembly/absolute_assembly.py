@@ -62,6 +62,13 @@ class AbsoluteLayout(AbstractLayout):
         self._index = {name: tuple(place) for name, *place in self.places}
         self._first = np.cumsum([0] + [group.rows for group in self.groups])
 
+    @property
+    def holds_free_bodies(self) -> bool:
+        return all(
+            form.n == 6 and form.nodes == 1 and form.identity_kinematics and not form.internal
+            for form in (group.formulation for group in self.groups)
+        )
+
     def _stack(
         self, kinds: Sequence[tuple[AbstractFormulation, list[Body]]]
     ) -> tuple[tuple[BodyGroup, ...], tuple[tuple[str, int, int, int], ...]]:

@@ -13,12 +13,13 @@ import numpy as np
 from polhode import checks
 from polhode.assembly.absolute_assembly import AbsoluteLayout
 from polhode.assembly.compliant_contacts import compliant_contacts
-from polhode.assembly.contacts import build_contacts, has_rigid_contacts
+from polhode.assembly.contact_choice import build_contact_set
 from polhode.assembly.coordinate_layout import AbstractLayout, PlacedElement
 from polhode.assembly.counted_angles import TurnRegister
 from polhode.assembly.element_groups import group_forces, group_joints
 from polhode.assembly.held_coordinates import HeldQuantity, repair_holding, resolve_held
 from polhode.assembly.mixed_assembly import joint_layout
+from polhode.assembly.rule_table import has_rigid_contacts
 from polhode.assembly.spanning_tree import has_loops
 from polhode.assembly.tree_assembly import MINIMAL
 from polhode.checks import short_repr
@@ -216,7 +217,7 @@ def _build(
         order=tuple(itertools.chain.from_iterable(map(_names, model.bodies))),
         loops=has_loops(model),
         conversion_types=layout.conversion_types,
-        contact_set=build_contacts(model, layout),
+        contact_set=build_contact_set(model, layout),
     )
 
 

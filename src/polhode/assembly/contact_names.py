@@ -8,7 +8,9 @@ import numpy as np
 
 from polhode import checks
 from polhode.assembly.compliant_contacts import compliant_contacts
+from polhode.contact.distances import slots as points_of
 from polhode.contact.shape_contacts import ShapeContacts
+from polhode.contact.sparse.listed_contacts import ListedContacts
 from polhode.multibody.system import MultibodySystem
 
 if TYPE_CHECKING:
@@ -31,11 +33,40 @@ def contact_metadata(model: ModelParts, system: MultibodySystem) -> dict[str, An
     if contacts is None:
         names = [body.name for body in (model.ground, *model.bodies) if body.shapes]
         return {"untouchable": names} if names and not forces else compliant
+    sizes = {"joints": list(system.labels), "count": contacts.count, "rows": contacts.law.rows}
+    if isinstance(contacts, ListedContacts):
+        return {"contacts": {**sizes, "pairs": [], "listed": _listed(contacts)}, **compliant}
     starts = [k for k, pair in enumerate(contacts.pairs) if pair.point == 0]
     ends = [*starts[1:], contacts.count]
     pairs = [_pair(contacts, first, end - first) for first, end in zip(starts, ends, strict=True)]
-    sizes = {"joints": list(system.labels), "count": contacts.count, "rows": contacts.law.rows}
     return {"contacts": {**sizes, "pairs": pairs}, **compliant}
+
+
+def _listed(contacts: ListedContacts) -> dict[str, Any]:
+    """Owners of shapes, their kinds, points of pairs of kinds, and rules by classes of shapes with the same ones."""
+    table, law = contacts.table, contacts.law
+    rules = np.array(table.rules)
+    # A shape and the others of its body have no rule; with that of most others there are fewer classes.
+    own = np.array([owner for owner, _ in contacts.owners])
+    most = np.max(rules, axis=1, initial=-1)
+    rules = np.where(own[:, None] == own[None, :], most[:, None], rules)
+    rows, classes = np.unique(rules, axis=0, return_inverse=True)
+    first = np.unique(classes.reshape(-1), return_index=True)[1]
+    slots = np.zeros((len(table.kinds),) * 2, int)
+    for kind in table.pair_kinds:
+        slots[kind.first, kind.second] = points_of(table.kinds[kind.first], table.kinds[kind.second])
+    numbers = {"friction": law.friction, "drilling": law.drilling, "rolling": law.rolling}
+    return {
+        "owners": [list(owner) for owner in contacts.owners],
+        "kinds": table.kind_of().tolist(),
+        "slots": slots.tolist(),
+        "classes": classes.reshape(-1).tolist(),
+        "table": rows[:, first].tolist(),
+        "rules": [
+            {"rule": name, **{k: np.asarray(x)[n].tolist() for k, x in numbers.items() if x is not None}}
+            for n, name in enumerate(contacts.rule_names)
+        ],
+    }
 
 
 def _pair(contacts: ShapeContacts, first: int, count: int) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def build_contacts(model: ModelParts, layout: AbstractLayout) -> ShapeContacts |
     """The contacts of a model in the rows of a layout; None where nothing can touch."""
     pairs = list(pairs_of(model, "rigid"))
     plain = _plain_shapes(pairs)
-    structures = {key: _kind(shape) for key, shape in plain.items()}
+    structures = {key: kind_of(shape) for key, shape in plain.items()}
     kinds: dict[Hashable, list[Pair]] = {}
     for pair in pairs:
         kinds.setdefault((structures[id(pair.first_shape)], structures[id(pair.second_shape)]), []).append(pair)
@@ -67,7 +67,7 @@ def build_contacts(model: ModelParts, layout: AbstractLayout) -> ShapeContacts |
             rules += [pair.rule] * group.slots
     return ShapeContacts(
         groups=tuple(groups),
-        law=_law(rules),
+        law=law_of(rules),
         surface_velocity=_surface_velocity(rules),
         pairs=tuple(labels),
         room=_room(model, len(labels)),
@@ -84,17 +84,12 @@ def _room(model: ModelParts, count: int) -> int:
     return count if count <= _MOST_SPARE * room else room
 
 
-def has_rigid_contacts(model: ModelParts) -> bool:
-    """Whether some shapes touch by unilateral laws."""
-    return any(True for _ in pairs_of(model, "rigid"))
-
-
 def pairs_of(model: ModelParts, law: str) -> Iterator[Pair]:
     """The pairs of shapes that rules name, each once, with this law: later rules replace earlier ones."""
     if not any(rule.law == law for rule in model.contact_rules):
         return
     chosen: dict[frozenset[tuple[int, int]], Pair] = {}
-    joined = _joint_pairs(model)
+    joined = joint_pairs(model)
     for rule in model.contact_rules:
         for first, second in _ends(model, rule, joined):
             for (body, shape), (other, its_shape) in itertools.product(first, second):
@@ -104,7 +99,7 @@ def pairs_of(model: ModelParts, law: str) -> Iterator[Pair]:
                 chosen[key] = Pair(body, shape, other, its_shape, rule)
     for pair in chosen.values():
         if pair.rule.law == law:
-            _check_distance(pair)
+            check_distance(pair)
             yield pair
 
 
@@ -142,7 +137,7 @@ def shapes_of(model: ModelParts, end: Body | AbstractShape) -> list[tuple[Body, 
     return [(end, shape) for shape in end.shapes]
 
 
-def _joint_pairs(model: ModelParts) -> set[frozenset[int]]:
+def joint_pairs(model: ModelParts) -> set[frozenset[int]]:
     """Pairs of bodies with a joint between them; those on the ground may touch it all the same."""
     joints = [part for _, part in model.parts if isinstance(part, AbstractJoint)]
     ends = [part.bodies for part in joints if len(part.bodies) == 2 and model.ground not in part.bodies]
@@ -172,7 +167,7 @@ def _plain_shapes(pairs: Sequence[Pair]) -> dict[int, AbstractShape]:
     return plain
 
 
-def _kind(plain: AbstractShape) -> Hashable:
+def kind_of(plain: AbstractShape) -> Hashable:
     """Equal for shapes that can be stacked."""
     leaves, structure = jax.tree.flatten(plain)
     return structure, tuple(jnp.shape(leaf) for leaf in leaves)
@@ -182,7 +177,8 @@ def _nodes(layout: AbstractLayout, bodies: Sequence[Body]) -> Indices:
     return Indices(np.array([layout.slot((body,)).nodes.numbers.reshape(-1)[0] for body in bodies]))
 
 
-def _law(rules: Sequence[ContactRule]) -> ContactLaw:
+def law_of(rules: Sequence[ContactRule]) -> ContactLaw:
+    """The numbers of some rules."""
     numbers = lambda what: jnp.stack([jnp.asarray(getattr(rule, what), float) for rule in rules])  # noqa: E731
     friction = jnp.stack([jnp.broadcast_to(jnp.asarray(rule.friction, float), (2,)) for rule in rules])
     law = ContactLaw(friction, numbers("restitution"), numbers("tangential_restitution"))
@@ -204,10 +200,10 @@ def check_rule(model: ModelParts, rule: ContactRule) -> None:
     for (body, shape), (other, its_shape) in itertools.product(first, second):
         if body is other:
             raise ValueError(f"A contact is between two different bodies, got {body!r} twice.")
-        _check_distance(Pair(body, shape, other, its_shape, rule))
+        check_distance(Pair(body, shape, other, its_shape, rule))
 
 
-def _check_distance(pair: Pair) -> None:
+def check_distance(pair: Pair) -> None:
     """Raises ValueError, with the names of both bodies, for shapes between which there is no distance."""
     try:
         check_pair(pair.first_shape, pair.second_shape)

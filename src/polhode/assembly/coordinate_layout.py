@@ -26,6 +26,11 @@ class AbstractLayout(abc.ABC):
 
     conversion_types: ClassVar[tuple[Callable[[Any], AbstractConversion], ...]]
 
+    @property
+    def holds_free_bodies(self) -> bool:
+        """Whether all bodies are rigid ones in coordinates of their own, with six velocities each."""
+        return False
+
     def remaining_elements(self, elements: Sequence[PlacedElement]) -> list[PlacedElement]:
         """The elements that the coordinates don't represent themselves."""
         return list(elements)

@@ -13,8 +13,8 @@ from jaxtyping import Array
 from polhode import checks
 from polhode.assembly.absolute_assembly import WithoutInertia
 from polhode.assembly.assembly import AssembledSystem
-from polhode.assembly.contacts import has_rigid_contacts
 from polhode.assembly.mixed_assembly import ABSOLUTE
+from polhode.assembly.rule_table import has_rigid_contacts
 from polhode.assembly.spanning_tree import spanning_tree
 from polhode.assembly.tree_assembly import MINIMAL
 from polhode.compiler.numpy_jit import numpy_jit
@@ -132,7 +132,9 @@ def method_for(
     from polhode import integrators
 
     if system.has_contacts:
-        return "moreau", "bodies touch, with impacts and friction"
+        listed = system.contact_set is not None and system.contact_set.is_listed
+        many = "; they are many and free, so pairs are in lists and impulses are found without matrices"
+        return "moreau", f"bodies touch, with impacts and friction{many if listed else ''}"
     if published is not None and (system.identity_kinematics or not integrators.get(published).implicit):
         return published, "the method of the literature"
     if not system.identity_kinematics:

@@ -1,6 +1,6 @@
 """Which of many shapes may touch soon, and which bodies hang together by contacts. On the host.
 
-Steps of methods don't use it yet: they look at all pairs that rules name.
+Checks of starts use it where contacts are in lists; steps search by `contact.sparse.candidates`.
 
 Boxes around shapes (`AbstractShape.bounds`) are compared, grown by a margin, so that a list of pairs lasts until a
 box has left the place that it was made for.

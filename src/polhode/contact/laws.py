@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
@@ -10,6 +10,17 @@ from jaxtyping import Array, Bool, Float, Int
 from polhode.contact.contact_problem import OPEN, SLIDE, STICK, UnitProblem, discs
 
 Impulses = Float[Array, "k rows"]
+
+
+class LawNumbers(Protocol):
+    """What the laws of a scaled problem need to know of it: see `UnitProblem`."""
+
+    @property
+    def least(self) -> Float[Array, " k"]: ...
+    @property
+    def present(self) -> Bool[Array, "k rows"]: ...
+    @property
+    def step(self) -> Impulses: ...
 
 
 class Projection(NamedTuple):
@@ -42,12 +53,12 @@ def project(a: Impulses, least: Float[Array, " k"]) -> Impulses:
     return jnp.concatenate(parts, axis=1)
 
 
-def residual(problem: UnitProblem, z: Impulses, w: Impulses) -> Impulses:
+def residual(problem: LawNumbers, z: Impulses, w: Impulses) -> Impulses:
     """F = z − projection of (z − ρw), zero where the laws hold."""
     return z - project(z - problem.step * w, problem.least)
 
 
-def linearise(problem: UnitProblem, z: Impulses, w: Impulses) -> Projection:
+def linearise(problem: LawNumbers, z: Impulses, w: Impulses) -> Projection:
     """The projections with their derivatives; rows that are not present have none."""
     a = z - problem.step * w
     k, rows = a.shape

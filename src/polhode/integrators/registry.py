@@ -28,6 +28,7 @@ from polhode.integrators.implicit.implicit_midpoint import ImplicitMidpoint
 from polhode.integrators.nonsmooth.lie_rattle import LieRattle
 from polhode.integrators.nonsmooth.moreau import Moreau
 from polhode.integrators.nonsmooth.nonsmooth_alpha import NonsmoothGeneralizedAlpha
+from polhode.integrators.nonsmooth.sparse_moreau import SparseMoreau
 from polhode.integrators.tableaus import runge_kutta as rk
 from polhode.integrators.tableaus.half_explicit import select_tableau as half_explicit_tableau
 from polhode.integrators.variational.rattle import Rattle, StormerVerlet
@@ -125,7 +126,7 @@ _INTEGRATORS: dict[str, _Entry] = {
     **{f"herk{order}": _half_explicit(order) for order in range(1, 6)},
     "herk54": _half_explicit(5, pair=True),
     "implicit-midpoint": _Entry(ImplicitMidpoint),
-    "moreau": _Entry(Moreau),
+    "moreau": _Entry(Moreau, forms=(SparseMoreau,)),
     "stormer-verlet": _Entry(StormerVerlet),
     "rattle": _Entry(Rattle, forms=(LieRattle,)),
     "rodrigues": _Entry(Rodrigues),

@@ -28,6 +28,9 @@ def check_start(system: Any, state: State) -> None:
     contacts, (q, _) = system.contact_set, state
     if contacts is None or not checks.is_concrete(system, state):
         return
+    contacts = contacts.near(system.motion(q).poses, 0.0) if contacts.is_listed else contacts
+    if contacts is None:
+        return
     gaps = np.asarray(contacts.points(system.motion(q)).gap)
     depths: dict[str, float] = {}
     for k in np.flatnonzero(~(gaps >= -START_TOLERANCE)):
@@ -51,6 +54,8 @@ def findings(system: Any, t: float, state: State) -> list[str]:
     contacts, (q, v) = system.contact_set, state
     if contacts is None or not all(np.isfinite(np.asarray(x)).all() for x in jax.tree.leaves((q, v))):
         return []
+    if contacts.is_listed:
+        return _of_many(contacts, system, q)
     places = contacts.kinematics(system, jnp.asarray(t), q)
     size = max(1.0, *(float(np.max(np.abs(np.asarray(x)), initial=0.0)) for x in jax.tree.leaves(q)))
     touches = np.asarray(places.gap) <= _NEAR * size
@@ -73,6 +78,17 @@ def findings(system: Any, t: float, state: State) -> list[str]:
             "(Painlevé's region), where forces may have no solution: less friction there helps"
         )
     return result
+
+
+def _of_many(contacts: Any, system: Any, q: Any) -> list[str]:
+    """Describes the pairs that overlap most, of contacts in lists."""
+    near = contacts.near(system.motion(q).poses, 0.0)
+    if near is None:
+        return []
+    gaps = np.asarray(near.points(system.motion(q)).gap)
+    deepest = np.argsort(gaps)[:_MOST_NAMES]
+    names = [f"{near.pairs[k]} by {-gaps[k]:.3g}" for k in deepest.tolist() if gaps[k] < -START_TOLERANCE]
+    return [f"overlapping are {'; '.join(names)}"] if names else []
 
 
 def _delassus(system: Any, t: float, state: State, W: np.ndarray) -> np.ndarray:

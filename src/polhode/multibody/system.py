@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 
 from polhode.compiler.numpy.eager import eager_numpy
 from polhode.contact.shape_contacts import ShapeContacts
+from polhode.contact.sparse.listed_contacts import ListedContacts
 from polhode.linalg.blocks import Matrix, accumulate, to_dense
 from polhode.linalg.kkt import AbstractKKT
 from polhode.multibody import consistent_start, contact_states, redundant_constraints
@@ -83,7 +84,7 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
     order: tuple[str, ...] = eqx.field(static=True, default=())
     conversion_types: tuple[Callable[[MultibodySystem], AbstractConversion], ...] = eqx.field(static=True, default=())
     solver: AbstractKKT | None = None
-    contact_set: ShapeContacts | None = None  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
+    contact_set: ShapeContacts | ListedContacts | None = None  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
 
     # --- sizes ------------------------------------------------------------------------------------------------------
 

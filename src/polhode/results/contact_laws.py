@@ -9,6 +9,7 @@ from jaxtyping import Float
 
 from polhode.integrators.nonsmooth.contact_record import ContactRecord, unpack
 from polhode.name_errors import UnknownName
+from polhode.results.listed_contacts import describe_pairs, listed_record, slot_record
 from polhode.results.protocols import ResultView
 from polhode.results.quantity import model_names
 
@@ -31,12 +32,30 @@ def contact_record(run: ResultView) -> ContactRecord:
     sizes, multipliers = model_names(run).get("contacts"), run.saved.multipliers
     if sizes is None or multipliers is None:
         raise UnknownName("Forces of contacts are in the multipliers of a run, and this one has none.")
+    if "listed" in sizes:
+        return slot_record(sizes, multipliers)
     return unpack(multipliers, len(sizes["joints"]), sizes["count"], sizes["rows"])[1]
+
+
+def energy_taken(run: ResultView) -> Any:
+    """Energy that all contacts have taken since the start of the run, by kinds, shape (n, 3)."""
+    sizes = model_names(run).get("contacts")
+    if sizes is not None and "listed" in sizes and run.saved.multipliers is not None:
+        return listed_record(sizes, run.saved.multipliers).taken
+    return contact_record(run).dissipation.sum(axis=-2)
+
+
+def contact_pairs(run: ResultView) -> list[dict[str, Any]]:
+    """Pairs of shapes with contacts, as the names of the model describe them; of many bodies those that were near."""
+    sizes, multipliers = model_names(run).get("contacts", {}), run.saved.multipliers
+    if "listed" in sizes and multipliers is not None:
+        return describe_pairs(sizes, multipliers)
+    return sizes.get("pairs", [])
 
 
 def law_numbers(run: ResultView, name: str, default: Any) -> np.ndarray:
     """Numbers of the laws of all contact points, such as "friction"; `default` where JAX traced them."""
-    pairs = model_names(run)["contacts"]["pairs"]
+    pairs = contact_pairs(run)
     return np.concatenate([np.tile(pair.get(name, default), (pair["points"][1], 1)) for pair in pairs])
 
 

@@ -12,6 +12,7 @@ from polhode.checks import short_repr
 from polhode.integrators.nonsmooth.contact_record import WORK_KINDS
 from polhode.name_errors import UnknownName, unknown_name
 from polhode.printable import printable
+from polhode.results.contact_laws import contact_pairs
 from polhode.results.contacts import ContactPoints, ContactResults
 from polhode.results.protocols import ResultView
 from polhode.results.quantity import model_names
@@ -35,7 +36,10 @@ class Contacts(Mapping[Any, "ContactResults | StopResults"]):
 
     def __init__(self, run: ResultView) -> None:
         self._run, self._stops, self._names = run, stops(run), model_names(run)
-        self._pairs: list[dict[str, Any]] = self._names.get("contacts", {}).get("pairs", [])
+
+    @functools.cached_property
+    def _pairs(self) -> list[dict[str, Any]]:
+        return contact_pairs(self._run)
 
     @functools.cached_property
     def _lists(self) -> dict[str, list[dict[str, Any]]]:

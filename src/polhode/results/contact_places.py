@@ -24,6 +24,7 @@ class ContactPlaces(AbstractComputation):
 
     system: MultibodySystem
     readings: None
+    reads_contacts: ClassVar[bool] = True
     saved_by = "save=[polhode.results.ContactResults.points]"
     axes: ClassVar = {
         "contact_places.contact_gaps": ("contact_point",),

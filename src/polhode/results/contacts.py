@@ -12,7 +12,7 @@ from polhode.integrators.nonsmooth.contact_record import WORK_KINDS, ContactReco
 from polhode.name_errors import UnknownName
 from polhode.results.contact_laws import OPEN, SLIDE, STICK, contact_record, law_numbers, modes
 from polhode.results.contact_places import ContactPlaces
-from polhode.results.quantity import AbstractNamedResults, Quantity
+from polhode.results.quantity import AbstractNamedResults, Quantity, model_names
 from polhode.results.quaternion_series import library
 
 
@@ -92,6 +92,10 @@ def _mode(contact: ContactResults) -> np.ndarray:
 
 
 def _dissipation(contact: ContactResults) -> dict[str, Float[Array, " n"]]:
+    if "listed" in model_names(contact._run).get("contacts", {}):
+        raise UnknownName(
+            f"What {contact._title} has dissipated is not recorded of many bodies: `run.dissipated` has sums."
+        )
     taken = _own(contact).dissipation.sum(axis=-2)
     return {kind: taken[..., k] for k, kind in enumerate(WORK_KINDS)}
 

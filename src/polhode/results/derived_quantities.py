@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -11,7 +12,8 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode.assembly.name_table import NameTable
-from polhode.integrators.nonsmooth.contact_record import record_length, size_of
+from polhode.contact.sparse.listed_contacts import ListedContacts
+from polhode.integrators.nonsmooth.contact_record import record_length
 from polhode.multibody.measurements.joints import EFFORTS
 from polhode.multibody.system import MultibodySystem
 from polhode.problem import Problem
@@ -105,6 +107,8 @@ class Reader:
         if takes and system.has_contacts and not own:
             raise ValueError("The run has no multipliers of its contacts, without which loads of joints are unknown.")
         arguments = (multipliers,) if takes and own else ()
+        if computation.reads_contacts:
+            system = with_fixed_slots(system, multipliers)
         observer = ConvertedObserver(computation.of(system, name_table), StateConversion(conversion, source))
         values = BatchedObserver(observer, _ROWS, once=True).observe(t, state, *arguments)
         in_tree = system.coordinates.joint_tree is not None
@@ -112,9 +116,19 @@ class Reader:
         return values if complete else _while_open(values, frames.outputs)
 
 
+def with_fixed_slots(system: MultibodySystem, multipliers: Any) -> MultibodySystem:
+    """The system with contacts in fixed slots: of lists, the pairs that the multipliers of a run name."""
+    contacts = system.contact_set
+    if contacts is None or not contacts.is_listed:
+        return system
+    assert isinstance(contacts, ListedContacts)
+    numbers = np.asarray(multipliers)[..., : contacts.room]
+    return dataclasses.replace(system, contact_set=contacts.of_numbers(numbers))
+
+
 def _count(system: MultibodySystem) -> int:
     """The multipliers of a run: those of joints, and what contacts leave behind."""
-    return system.m + record_length(*size_of(system))
+    return system.m + record_length(system)
 
 
 def _while_open(loads: dict[str, np.ndarray], outputs: Mapping[str, Any]) -> dict[str, np.ndarray]:

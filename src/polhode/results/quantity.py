@@ -27,6 +27,7 @@ class AbstractComputation(eqx.Module):
 
     - `axes`: the arrays, by the names of the outputs that may have them, with the names of their axes but for time.
     - `takes_multipliers`: whether the multipliers of a run, where it has them, are a last argument.
+    - `reads_contacts`: whether it needs contacts in fixed slots.
     - `saved_by`: the argument of `Model.problem` with which its arrays are saved in every frame.
     """
 
@@ -34,6 +35,7 @@ class AbstractComputation(eqx.Module):
     readings: eqx.AbstractVar[Any]
     axes: ClassVar[Mapping[str, tuple[str, ...]]]
     takes_multipliers: ClassVar[bool] = False
+    reads_contacts: ClassVar[bool] = False
     saved_by: ClassVar[str] = "save=[…]"
 
     @classmethod

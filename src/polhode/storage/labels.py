@@ -61,6 +61,10 @@ def _of_contacts(contacts: Mapping[str, Any]) -> dict[str, list[str]]:
         for k in range(pair["points"][1])
     ]
     parts = _PARTS[: contacts["rows"]]
+    if "listed" in contacts:
+        slots = [f"contact {k}" for k in range(contacts["count"])]
+        records = [f"{name} {kind} {part}" for kind in ("force", "slip") for name in slots for part in parts]
+        return {"multiplier": [*(f"{name} number" for name in slots), *records, *(f"all {k}" for k in WORK_KINDS)]}
     records = [
         f"{name} {kind} {part}"
         for kind, labels in (("force", parts), ("slip", parts), ("dissipation", WORK_KINDS))

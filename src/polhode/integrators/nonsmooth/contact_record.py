@@ -7,6 +7,7 @@ from typing import NamedTuple, Self
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from polhode.integrators.nonsmooth.listed_record import listed_length
 from polhode.systems.mechanical import AbstractMechanical
 from polhode.systems.mechanical.contact_set import AbstractContactSet
 
@@ -61,8 +62,11 @@ def size_of(system: AbstractMechanical) -> tuple[int, int]:
     return (0, 0) if contacts is None else (contacts.count, contacts.law.rows)
 
 
-def record_length(k: int, rows: int) -> int:
+def record_length(system: AbstractMechanical) -> int:
     """Numbers of a record in the multipliers of a run."""
+    k, rows = size_of(system)
+    if k and contacts_of(system).is_listed:
+        return listed_length(k, rows)
     return k * (2 * rows + len(WORK_KINDS)) if k else 0
 
 

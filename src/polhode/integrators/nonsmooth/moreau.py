@@ -10,8 +10,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from polhode.contact.solver import solve
-from polhode.integrators.base import Carry, StepInfo
+from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
 from polhode.integrators.implicit._implicit_differentiation import with_implicit_derivative
+from polhode.integrators.nonsmooth.contact_conditions import CONVERGED, FAILED, FREE_ROUNDS, SETTLES, STEADY_ROUNDS
 from polhode.integrators.nonsmooth.contact_record import ContactMemory, ContactRecord, contacts_of, dissipation
 from polhode.integrators.nonsmooth.midpoint_laws import (
     End,
@@ -23,22 +24,12 @@ from polhode.integrators.nonsmooth.midpoint_laws import (
 )
 from polhode.integrators.nonsmooth.midpoint_step import MidpointStep, constant_factors, move_freely, touch_tolerance
 from polhode.integrators.nonsmooth.outlook import locate_impact, look_ahead, without_impact
+from polhode.integrators.nonsmooth.sparse_moreau import SparseMoreau
 from polhode.integrators.nonsmooth.time_stepper import AbstractTimeStepper
 from polhode.result_codes import Result
-from polhode.systems.base import State
+from polhode.systems.base import AbstractSystem, State
 from polhode.systems.mechanical import AbstractMechanical
 from polhode.systems.mechanical.contact_set import PresentContacts
-
-_CONVERGED = 1e-13
-"""Change of velocities from round to round, relative to them, at which rounds end."""
-
-_FAILED = 1e-8
-"""The same above which a step has failed after all rounds."""
-
-_FREE_ROUNDS = 4
-_STEADY_ROUNDS = 12
-_SETTLES = 0.7
-"""Ratio of changes of two rounds up to which directions of friction settle, after a few rounds."""
 
 
 class Moreau(AbstractTimeStepper):
@@ -83,6 +74,11 @@ class Moreau(AbstractTimeStepper):
 
     max_rounds: int = eqx.field(static=True, default=40)
     tolerance: float = eqx.field(static=True, default=1e-10)
+
+    def for_system(self, system: AbstractSystem) -> AbstractIntegrator:
+        """The form for many bodies, where these are in lists."""
+        listed = isinstance(system, AbstractMechanical) and system.has_contacts and contacts_of(system).is_listed
+        return SparseMoreau(max_rounds=self.max_rounds, tolerance=self.tolerance) if listed else self
 
     def _advance(
         self,
@@ -139,7 +135,7 @@ class Moreau(AbstractTimeStepper):
     def _iterate(self, step: MidpointStep, guess: Float[Array, "k rows"]) -> Round:
         """The last round. Its derivative is that of the equation x = next round of x, with all modes as they are."""
         last = self._search(jax.tree.map(_freeze, step), jax.lax.stop_gradient(guess))
-        held = last._replace(may_slide=last.slides, number=jnp.asarray(_FREE_ROUNDS))
+        held = last._replace(may_slide=last.slides, number=jnp.asarray(FREE_ROUNDS))
 
         def equation(x: End) -> tuple[End, StepImpulses]:
             again = self._round(step, constant_factors(step), held._replace(x=x))
@@ -155,7 +151,7 @@ class Moreau(AbstractTimeStepper):
         first = Round(start, place, jnp.asarray(jnp.inf), jnp.zeros(()), jnp.asarray(True), none, none, jnp.asarray(0))
 
         def more(last: Round) -> Array:
-            return (last.change > _CONVERGED * last.size) & (last.number < self.max_rounds)
+            return (last.change > CONVERGED * last.size) & (last.number < self.max_rounds)
 
         factors = constant_factors(step)
         return jax.lax.while_loop(more, lambda last: self._round(step, factors, last), first)
@@ -170,15 +166,15 @@ class Moreau(AbstractTimeStepper):
         own = solution.impulses - first_part
         velocity = free.velocity + own.reshape(-1) @ columns
         # Rounds that jump between two states, as with stops that begin and end, settle between them.
-        damps = (last.number >= _STEADY_ROUNDS) & (last.number % 3 == 2)
+        damps = (last.number >= STEADY_ROUNDS) & (last.number % 3 == 2)
         velocity = jnp.where(damps, 0.5 * (velocity + last.x.velocity), velocity)
         impulses = sliding.complete(own)
         shift = (step.impact.delay[:, None] * impulses).reshape(-1) @ free.moved
         joints = free.joints + impulses.reshape(-1) @ free.shares
         change = step.norm(velocity - last.x.velocity)
         # Where directions of friction don't settle, as of slow sliding, the law at the end of the step takes over.
-        doubtful = (last.number >= _FREE_ROUNDS) & (last.number < _STEADY_ROUNDS)
-        settles = ~doubtful | (change <= _SETTLES * last.change)
+        doubtful = (last.number >= FREE_ROUNDS) & (last.number < STEADY_ROUNDS)
+        settles = ~doubtful | (change <= SETTLES * last.change)
         here = step.impact.here[:, None]
         gained = (problem.delassus @ impulses.reshape(-1)).reshape(k, rows)
         before, after = step.slips(v0), step.slips(velocity)
@@ -207,7 +203,7 @@ def _freeze(value: Any) -> Any:
 
 
 def _result(last: Round, gap: Array) -> Array:
-    failed = (last.change > _FAILED * last.size) | (gap > 1e-9)
+    failed = (last.change > FAILED * last.size) | (gap > 1e-9)
     code = jnp.where(failed, int(Result.newton_not_converged), 0)
     code = jnp.where(last.solved, code, int(Result.contact_unsolved))
     return jnp.where(jnp.isfinite(jnp.sum(last.x.velocity)), code, int(Result.nonfinite_state)).astype(jnp.int32)

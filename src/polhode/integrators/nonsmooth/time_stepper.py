@@ -15,7 +15,7 @@ from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
 
 
-class AbstractTimeStepper(AbstractIntegrator):
+class AbstractImpulseMethod(AbstractIntegrator):
     """A method whose steps balance impulses, so that impacts don't end them."""
 
     kinds: ClassVar = (AbstractMechanical,)
@@ -49,6 +49,10 @@ class AbstractTimeStepper(AbstractIntegrator):
     def newton_tolerance(self, h: float | None) -> float:
         del h
         return 1e-12
+
+
+class AbstractTimeStepper(AbstractImpulseMethod):
+    """Such a method for contacts in fixed slots, with a memory of impulses."""
 
     def init(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Carry:
         k, rows = size_of(system)

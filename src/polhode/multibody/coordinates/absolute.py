@@ -114,6 +114,15 @@ class AbsoluteCoordinates(AbstractCoordinates):
             velocities.append(jax.vmap(group.formulation.from_twist)(q, twists).reshape(-1))
         return tuple(points), jnp.concatenate(velocities)
 
+    def velocities(self, q: Point, omega: Float[Array, "rows 3"], u: Float[Array, "rows 3"]) -> Vector:
+        """v with given angular velocities (body) and velocities (inertial) of all bodies."""
+        parts, at = [], 0
+        for group, points in zip(self.bodies, self.points(q), strict=True):
+            twists = Twist(omega[at : at + group.count], u[at : at + group.count])
+            at += group.count
+            parts.append(jax.vmap(group.formulation.from_twist)(points, twists).reshape(-1))
+        return jnp.concatenate(parts)
+
     def pose(self, q: Point, body: Body | str) -> Pose:
         """Position of the centre of mass and rotation matrix of one body, or those of a node."""
         group, member, node = self._find(body)

@@ -16,7 +16,7 @@ from polhode.results.audit.broken_loads import BrokenIntervals, broken_intervals
 from polhode.results.audit.event_jumps import WithoutJumps, are_of_user
 from polhode.results.audit.quadrature import Integral, integral, is_integrable
 from polhode.results.audit.step_ends import last_step_ends
-from polhode.results.contact_laws import contact_record
+from polhode.results.contact_laws import energy_taken
 from polhode.results.derived_quantities import ConvertedObserver, StateConversion
 from polhode.results.observer import BatchedObserver
 from polhode.spaces.base import Point, Vector
@@ -172,7 +172,7 @@ class _RunBalances:
         energy = self._without_jumps((T + V)[:, None], observer, "energy")
         exchange = float(max(np.ptp(T), np.ptp(V), _LEAST_EXCHANGE * np.max(T)))
         if self._system.has_contacts:
-            taken = contact_record(self._solution).dissipation.sum(axis=(-2, -1))
+            taken = energy_taken(self._solution).sum(axis=-1)
             # Contacts take energy in whole steps.
             energy = (energy + taken[:, None])[last_step_ends(self._t, self._solution.meta)]
             exchange = float(max(exchange, np.ptp(taken)))

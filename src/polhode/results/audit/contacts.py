@@ -17,7 +17,9 @@ from polhode.results.audit.step_ends import step_end_test
 from polhode.results.audit.table import Accuracy, Row, Verdict
 from polhode.results.contact_laws import (
     STICK,
+    contact_pairs,
     contact_record,
+    energy_taken,
     find_pressed,
     law_numbers,
     modes,
@@ -44,6 +46,9 @@ less than 60° apart, at least 0.87 of it."""
 
 _ROUNDING = 1e-13
 """Rounding of energies, relative to these."""
+
+_RESTS = 1e-9
+"""Speed along the normal, relative to the largest slip, up to which a point doesn't move along it."""
 
 _GAIN = "contacts add energy: the step is too large, or restitutions differ in one impact with friction"
 
@@ -118,7 +123,7 @@ class _Contacts:
         self._record = ContactRecord(*(np.asarray(part)[self._at] for part in contact_record(run)))  # pyright: ignore[reportArgumentType]
         self._friction = law_numbers(run, "friction", [np.nan, np.nan])
         self.presses = find_pressed(self._record)
-        pairs = model_names(run)["contacts"]["pairs"]
+        pairs = contact_pairs(run)
         self._pairs = [pair["rule"] or "/".join(pair["bodies"]) for pair in pairs for _ in range(pair["points"][1])]
         self._ends = [pair["bodies"] for pair in pairs for _ in range(pair["points"][1])]
 
@@ -132,7 +137,7 @@ class _Contacts:
 
     def _energies(self) -> Iterator[tuple[str, _Measure]]:
         """Gains from contacts, and the rises of the energy, from frame to frame."""
-        taken = self._record.dissipation.sum(axis=(-2, -1))
+        taken = np.asarray(energy_taken(self._run))[self._at].sum(axis=-1)
         parts = [x for x in map(self._output, ("kinetic_energy", "potential_energy")) if x is not None]
         ranges = [np.ptp(taken), *map(np.ptp, parts), *(_LEAST_EXCHANGE * np.max(np.abs(x)) for x in parts[:1])]
         # What rounding leaves of differences of these is no gain.
@@ -210,6 +215,10 @@ class _Contacts:
     def _impacts(self) -> np.ndarray:
         """Whether points have taken energy along their normals, as in impacts, since the frame before, shape (n, p)."""
         taken = self._record.dissipation[..., 0]
+        if np.isnan(taken).any():
+            # Of many bodies: points that begin to press, or that still move along their normals.
+            begins = self.presses & ~_before(self.presses)
+            return begins | (np.abs(self._record.slips[..., 0]) > _RESTS * np.max(np.abs(self._record.slips)))
         change = np.abs(np.diff(taken, axis=0, prepend=0 * taken[:1]))
         return change > _ROUNDING * np.max(np.abs(self._record.dissipation), initial=0.0)
 
@@ -232,7 +241,7 @@ class _Contacts:
         if mechanism is None or not mechanism[0].conservative:
             return True
         contacts = mechanism[0].contact_set
-        return contacts is not None and contacts.surface_velocity is not None
+        return getattr(contacts, "surface_velocity", None) is not None
 
     @functools.cached_property
     def _gaps(self) -> np.ndarray | None:

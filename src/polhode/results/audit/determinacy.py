@@ -11,7 +11,8 @@ import numpy as np
 from polhode.compiler.numpy.eager import eager_numpy
 from polhode.contact.shape_contacts import frames_of
 from polhode.linalg.blocks import to_dense
-from polhode.results.quantity import model_names
+from polhode.results.contact_laws import contact_pairs
+from polhode.results.derived_quantities import with_fixed_slots
 
 if TYPE_CHECKING:
     from polhode.multibody.system import MultibodySystem
@@ -37,7 +38,7 @@ def find_indeterminacy(run: Run, frames: np.ndarray, presses: np.ndarray) -> tup
     mechanism = None if reader is None or reader.obstacle is not None else reader.mechanism()
     if mechanism is None or mechanism[0].n > _LARGEST:
         return None, ""
-    system, convert = mechanism
+    system, convert = with_fixed_slots(mechanism[0], run.multipliers), mechanism[1]
     # The largest sets of pressed points are the ones in doubt.
     _, first = np.unique(presses, axis=0, return_index=True)
     numbers = first[np.argsort(-np.sum(presses[first], axis=1), kind="stable")][:_SETS]
@@ -75,11 +76,7 @@ def _of_state(run: Run, system: MultibodySystem, t: float, state: object, presse
     points = contacts.points(system.motion(q))
     forces = np.einsum("pia,pij->apj", null, np.asarray(frames_of(points))[presses])
     names = np.array(
-        [
-            pair["rule"] or "/".join(pair["bodies"])
-            for pair in model_names(run)["contacts"]["pairs"]
-            for _ in range(pair["points"][1])
-        ]
+        [pair["rule"] or "/".join(pair["bodies"]) for pair in contact_pairs(run) for _ in range(pair["points"][1])]
     )[presses]
     uncertain = {
         str(name) for name in set(names.tolist()) if np.max(np.abs(forces[:, names == name].sum(1)), initial=0.0) > 1e-6

@@ -171,6 +171,11 @@ class AbstractContactSet(eqx.Module):
         """Equal in two positions for contacts of the same features of the same pairs, whatever their slots are."""
         return jnp.asarray(_FEATURES * self.owners) + feature
 
+    @property
+    def is_listed(self) -> bool:
+        """Whether contacts are those of lists that change, so that a slot is not always the same contact's."""
+        return False
+
     def present(self, system: Any, t: Array, q: Point) -> PresentContacts:
         """The contacts nearest to touching, as many as there is room for."""
         return PresentContacts(self.kinematics(system, t, q), self.law, None, jnp.inf * jnp.ones(()))

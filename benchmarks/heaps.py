@@ -1,0 +1,108 @@
+"""Heaps of boxes and spheres: time of a step, energy, penetration and forces. `python benchmarks/heaps.py [NAME …]`"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import numpy as np
+
+import polhode as ph
+
+G = 9.81
+
+
+def tower(count: int) -> ph.Model:
+    """Boxes on top of each other, from 0.5 to 2 kg."""
+    model = _floor()
+    for k in range(count):
+        box = ph.shapes.Box((0.2, 0.2, 0.2))
+        model.add_body(mass=0.5 + 1.5 * (k % 7) / 6, shape=box, position=(0, 0, 0.1 + 0.2 * k), name=f"box-{k}")
+    return _touching(model)
+
+
+def row(count: int) -> ph.Model:
+    """Boxes on a floor that touch their neighbours."""
+    model = _floor()
+    for k in range(count):
+        model.add_body(mass=1.0, shape=ph.shapes.Box((0.2,) * 3), position=(0.2 * k, 0, 0.1), name=f"box-{k}")
+    return _touching(model)
+
+
+def wall(count: int) -> ph.Model:
+    """Bricks in courses of ten, half of them over the joints below."""
+    model = _floor()
+    for k in range(count):
+        course, place = divmod(k, 10)
+        at = (0.41 * place + 0.2 * (course % 2), 0, 0.1 + 0.2 * course)
+        model.add_body(mass=1.0, shape=ph.shapes.Box((0.4, 0.2, 0.2)), position=at, name=f"brick-{k}")
+    return _touching(model)
+
+
+def spheres(count: int, boxes: bool = False) -> ph.Model:
+    """Spheres, or spheres and boxes in turn, that fall into a box of planes."""
+    model, rng = _floor(), np.random.default_rng(0)
+    side = max(2, round((count / 2) ** (1 / 3)))
+    half = 0.11 * side + 0.05
+    for axis, sign in ((0, 1), (0, -1), (1, 1), (1, -1)):
+        normal = -sign * np.eye(3)[axis]
+        turn = np.cross((0, 0, 1), normal) * np.pi / 2
+        model.ground.add_shape(
+            ph.shapes.Plane(position=-half * normal, rotation=ph.rotation_vector(turn), name=f"wall-{axis}-{sign}")
+        )
+    for k in range(count):
+        level, place = divmod(k, side * side)
+        x, y = np.array(divmod(place, side)) * 0.22 - 0.11 * (side - 1) + 0.005 * rng.uniform(-1, 1, 2)
+        shape = ph.shapes.Box((0.11,) * 3) if boxes and k % 2 else ph.shapes.Sphere(0.1)
+        model.add_body(mass=1.0, shape=shape, position=(x, y, 0.11 + 0.22 * level), name=f"body-{k}")
+    return _touching(model)
+
+
+def _floor() -> ph.Model:
+    model = ph.Model(gravity=(0, 0, -G), units="SI")
+    model.ground.add_shape(ph.shapes.Plane(name="floor"))
+    return model
+
+
+def _touching(model: ph.Model) -> ph.Model:
+    model.contacts(friction=0.5)
+    return model
+
+
+CASES = {
+    "tower of 100": (lambda: tower(100), 0.25),
+    "row of 100": (lambda: row(100), 0.25),
+    "wall of 100": (lambda: wall(100), 0.25),
+    "heap of 100 spheres": (lambda: spheres(100), 1.5),
+    "heap of 1,000 spheres": (lambda: spheres(1000), 1.5),
+    "heap of 100 spheres and boxes": (lambda: spheres(100, boxes=True), 1.0),
+}
+
+
+def measure(name: str) -> None:
+    """Prints a row of the table."""
+    make, t1 = CASES[name]
+    problem = make().problem(t1=t1, h=0.005)
+    ph.simulate(problem, throw=False)
+    begin = time.thread_time()
+    run = ph.simulate(problem, throw=False)
+    taken = (time.thread_time() - begin) / max(run.stats["steps"], 1)
+    energy = run.outputs["kinetic_energy"] + run.outputs["potential_energy"]
+    rise = float(np.max(np.diff(energy), initial=0.0)) / float(np.max(np.abs(energy)))
+    floor = run.contacts["floor"]
+    depth = max(0.0, -float(np.min(floor.gap)))
+    weight = sum(body.mass for body in make().bodies) * G
+    pressure = -float(np.asarray(floor.force)[-1, 2]) / weight - 1
+    print(
+        f"| {name} | {run.stats['result']} | {run.stats['t_reached']:.2f} | {1e3 * taken:.1f} | "
+        f"{run.stats['newton_iterations']:.1f} | {rise:.0e} | {depth:.1e} | {pressure:.0e} |",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    print(
+        "| case | result | t | ms a step | Newton | rise of energy | depth | floor / weight - 1 |\n" + "|---" * 8 + "|"
+    )
+    for chosen in sys.argv[1:] or CASES:
+        measure(chosen)

@@ -1,0 +1,254 @@
+"""Solution of contact problems of many free bodies: Newton's method without matrices, from projected gradients."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from polhode.contact.laws import Impulses, linearise, project, residual
+from polhode.contact.newton_solver import COMPLIANCE, CONTINUATION
+from polhode.contact.sparse import krylov
+from polhode.contact.sparse.body_elimination import Edges, Elimination
+from polhode.contact.sparse.small_inverses import invert, matmul, multiply
+from polhode.contact.sparse.sparse_problem import ScaledProblem, SparseProblem
+
+_ROUND_OFF = 4e-16
+_SAME = 1e-13
+"""Relative residual of a guess that is the solution: that of bodies at rest, in every step."""
+
+_LINEAR = 1e-4
+"""Relative residual at which iterations for a step of Newton's method end."""
+
+_INNER = 150
+"""Most of these iterations."""
+
+_SOFT = 1.0
+"""Compliance with which bodies are eliminated where that is incomplete."""
+
+_FAR, _SOFTEST = 0.01, 1e-3
+"""Compliance of the matrix relative to the residual, and its largest value."""
+
+_HALVINGS = 6
+_STAGE, _STAGE_GOAL = 10, 0.03
+"""Most iterations of a stage of a continuation, and its residual in parts of the compliance."""
+
+
+class _Round(NamedTuple):
+    """One attempt: gradient steps, then at most `limit` iterations of Newton's method, with or without continuation."""
+
+    gradients: int
+    softness: float
+    limit: int
+
+
+_ROUNDS = (
+    _Round(0, 0.0, 6),
+    _Round(40, 0.0, 8),
+    _Round(200, 0.0, 12),
+    _Round(400, CONTINUATION, 50),
+    _Round(1000, 0.0, 20),
+    _Round(4000, 0.0, 20),
+)
+"""Without a guess the first one is left out. Newton's method from the guess solves what is at rest or in smooth motion;
+where contacts open and close, gradient steps find them."""
+
+_PATIENT = 1
+"""Rounds after which a residual of `_ENOUGH` times the tolerance is taken: points of a patch
+that neither stick nor slide leave so much, at speeds of 1e-9 m/s."""
+
+_ENOUGH = 1000
+
+_SOLVED = 1e4
+"""The same after all rounds, up to which a problem counts as solved."""
+
+
+class SparseSolution(NamedTuple):
+    """Impulses that satisfy the laws, or the best approximation; `residual`, `solved`: as in `ContactSolution`.
+
+    - `iterations`: of Newton's method. - `inner`: of the linear systems in them.
+    """
+
+    impulses: Impulses
+    residual: Array
+    iterations: Int[Array, ""]
+    inner: Int[Array, ""]
+    solved: Bool[Array, ""]
+
+
+class _Search(NamedTuple):
+    """Where Newton's method is: impulses z, w = Az + c, the largest residual of the laws, and the softness."""
+
+    z: Impulses
+    w: Impulses
+    residual: Array
+    softness: Array
+    since: Int[Array, ""]
+    iterations: Int[Array, ""]
+    inner: Int[Array, ""]
+    stalled: Bool[Array, ""]
+
+
+def solve(problem: SparseProblem, guess: Float[Array, "k rows"], tolerance: float = 1e-10) -> SparseSolution:
+    """The impulses of a contact problem, from those of the step before or zeros; without derivatives."""
+    scaled = ScaledProblem.of(problem)
+    z = jnp.where(scaled.present, guess / jnp.where(scaled.present, scaled.scale, 1.0), 0.0)
+    z = jnp.where(jnp.isfinite(z), z, 0.0)
+    alone = jnp.max(jnp.abs(scaled.step * scaled.constant), initial=0.0)
+    alone = jnp.maximum(alone, jnp.max(jnp.abs(scaled.least), initial=0.0))
+    size = jnp.where(alone > 0, alone, 1.0)
+    edges = Edges.of(problem.rows, problem.active, problem.order)
+    table = [jnp.asarray(column) for column in zip(*_ROUNDS, strict=True)]
+    warm = jnp.any(z != 0)
+
+    def more(loop: tuple[Array, _Search]) -> Array:
+        count, search = loop
+        goal = jnp.where(count == 0, _SAME, jnp.where(count < _PATIENT, tolerance, _ENOUGH * tolerance))
+        return (count < len(_ROUNDS)) & (search.residual > goal * size)
+
+    def attempt(loop: tuple[Array, _Search]) -> tuple[Array, _Search]:
+        count, best = loop
+        gradients, softness, limit = (column[count] for column in table)
+        z = _descend(scaled, best.z, gradients)
+        begin = _begin(scaled, z, softness, best)
+        end = _newton(scaled, edges, begin, size, tolerance, limit)
+        lower = end.residual < best.residual
+        kept = jax.tree.map(lambda new, old: jnp.where(lower, new, old), end, best)
+        return count + 1, kept._replace(iterations=end.iterations, inner=end.inner)
+
+    none = jnp.zeros((), int)
+    start = _Search(z, z, jnp.inf * size, jnp.zeros(()), none, none, none, jnp.asarray(False))
+    _, search = jax.lax.while_loop(more, attempt, (jnp.where(warm, 0, 1), _begin(scaled, z, 0.0, start)))
+    return SparseSolution(
+        scaled.scale * search.z, search.residual / size, search.iterations, search.inner,
+        search.residual <= _SOLVED * tolerance * size,
+    )  # fmt: skip
+
+
+def _begin(scaled: ScaledProblem, z: Impulses, softness: Any, before: _Search) -> _Search:
+    w = scaled.product(z) + scaled.constant
+    left = jnp.max(jnp.abs(residual(scaled, z, w)), initial=0.0)
+    none = jnp.zeros((), int)
+    return before._replace(
+        z=z, w=w, residual=left, softness=jnp.asarray(softness, float), since=none, stalled=jnp.asarray(False)
+    )
+
+
+def _descend(scaled: ScaledProblem, z: Impulses, count: Array) -> Impulses:
+    """Impulses after some accelerated steps along projected gradients.
+
+    Each contact goes as far as if its bodies were shared among all of their contacts, which never is too far.
+    """
+    rows, bodies = scaled.problem.rows, len(scaled.problem.bodies.mass)
+    active = jnp.where(jnp.any(scaled.present, axis=1), 1.0, 0.0)
+    crowd = jnp.zeros(bodies).at[rows.first].add(active).at[rows.second].add(active)
+    free = scaled.problem.bodies.mass > 0
+    shares = jnp.maximum(jnp.where(free, crowd, 0.0)[rows.first], jnp.where(free, crowd, 0.0)[rows.second])
+    largest = jnp.max(jnp.sum(jnp.abs(scaled.own), axis=2), axis=1)
+    step = jnp.where(active > 0, 1 / jnp.where(active > 0, shares * largest, 1.0), 0.0)[:, None]
+
+    def advance(loop: tuple[Array, ...]) -> tuple[Array, ...]:
+        number, z, ahead, theta = loop
+        w = scaled.product(ahead) + scaled.constant
+        new = project(ahead - step * w, scaled.least)
+        new = jnp.where(scaled.present, new, 0.0)
+        following = 0.5 * (1 + jnp.sqrt(1 + 4 * theta**2))
+        # Momentum that leads uphill ends.
+        uphill = jnp.sum((ahead - new) * (new - z) / jnp.where(step > 0, step, 1.0)) > 0
+        theta, following = jnp.where(uphill, 1.0, theta), jnp.where(uphill, 1.0, following)
+        return number + 1, new, new + (theta - 1) / following * (new - z), following
+
+    start = jnp.zeros_like(count), z, z, jnp.ones(())
+    return jax.lax.while_loop(lambda loop: loop[0] < count, advance, start)[1]
+
+
+def _newton(
+    scaled: ScaledProblem, edges: Edges, start: _Search, size: Array, tolerance: float, limit: Array
+) -> _Search:
+    """At most `limit` iterations from `start`, until the residual of the laws is below the tolerance."""
+    goal = tolerance * size
+
+    def more(search: _Search) -> Array:
+        unsolved = (search.residual > goal) | (search.softness > 1)
+        return unsolved & (search.iterations < start.iterations + limit) & ~search.stalled
+
+    return jax.lax.while_loop(more, lambda search: _iterate(scaled, edges, search, size, goal), start)
+
+
+def _iterate(scaled: ScaledProblem, edges: Edges, search: _Search, size: Array, goal: Array) -> _Search:
+    z, w, level = search.z, search.w, search.softness
+    early = level > 1
+    # Far from a solution the matrix is softer, so that steps along what hardly moves anything stay small.
+    least = jnp.maximum(COMPLIANCE, jnp.minimum(_FAR * search.residual / size, _SOFTEST))
+    compliance = jnp.where(early, level * COMPLIANCE, least) * scaled.softness
+    soft = jnp.where(early, compliance, 0.0)
+    projection = linearise(scaled, z, w + soft * z)
+    F = z - projection.value
+    d, inner = _direction(scaled, edges, projection.derivative, compliance, F)
+    d = jnp.where(jnp.isfinite(jnp.sum(d)), d, 0.0)
+    change = scaled.product(d)
+    F_at = lambda t: residual(scaled, z - t * d, w - t * change + soft * (z - t * d))  # noqa: E731
+    t, lower, left = _line_search(F_at, F, goal)
+    bold = early & (search.since < 4)
+    t = jnp.where(lower | bold, t, 0.0)
+    z1 = z - t * d
+    w1 = scaled.product(z1) + scaled.constant
+    last = jnp.max(jnp.abs(residual(scaled, z1, w1)), initial=0.0)
+    target = _STAGE_GOAL * COMPLIANCE * level * size
+    over = early & ((left <= target) | (search.since >= _STAGE) | ~(lower | bold))
+    following = jnp.where(over, jnp.where(level > 100, 0.01 * level, 0.0), level)
+    return _Search(
+        z=z1, w=w1, residual=last, softness=following, since=jnp.where(over, 0, search.since + 1),
+        iterations=search.iterations + 1, inner=search.inner + inner, stalled=~lower & ~bold & ~over,
+    )  # fmt: skip
+
+
+def _line_search(F_at: Any, F: Impulses, goal: Array) -> tuple[Array, Array, Array]:
+    """The first of t = 1, ½, … with a lower residual, whether there is one, and the largest residual there."""
+    square = jnp.sum(F * F)
+
+    def accept(t: Array, F: Impulses) -> Array:
+        return (jnp.sum(F * F) <= (1 - 0.1 * t) ** 2 * square) | (jnp.max(jnp.abs(F)) <= 1e-3 * goal)
+
+    def more(loop: tuple[Array, Impulses]) -> Array:
+        t, F = loop
+        return ~accept(t, F) & (t > 0.5**_HALVINGS)
+
+    def halve(loop: tuple[Array, Impulses]) -> tuple[Array, Impulses]:
+        t = 0.5 * loop[0]
+        return t, F_at(t)
+
+    one = jnp.ones(())
+    t, last = jax.lax.while_loop(more, halve, (one, F_at(one)))
+    lower = accept(t, last)
+    return jnp.where(lower, t, one), lower, jnp.max(jnp.abs(last))
+
+
+def _direction(
+    scaled: ScaledProblem,
+    edges: Edges,
+    derivative: Float[Array, "k rows rows"],
+    compliance: Impulses,
+    right: Impulses,
+) -> tuple[Impulses, Array]:
+    """J⁻¹F, where Jδ = δ - D(δ - ρ(Aδ + Cδ)), and the number of iterations that it took."""
+    eye = jnp.eye(right.shape[1])
+    scaled_derivative = derivative * scaled.step[:, None, :]
+    outer = eye - derivative + scaled_derivative * compliance[:, None, :]
+    product = lambda d: multiply(outer, d) + multiply(scaled_derivative, scaled.product(d))  # noqa: E731
+    # A complete elimination takes the compliance as it is, an incomplete one is better with more.
+    softer = jnp.where(edges.fills, jnp.maximum(compliance, _SOFT * scaled.softness), compliance)
+    inverse = invert(eye - derivative + scaled_derivative * softer[:, None, :])
+    stiffness = matmul(inverse, scaled_derivative)
+    problem, scale = scaled.problem, scaled.scale
+    inner = scale[:, :, None] * stiffness * scale[:, None, :]
+    elimination = Elimination.of(problem.bodies, problem.rows, problem.columns, inner, edges)
+
+    def precondition(r: Impulses) -> Impulses:
+        y = multiply(inverse, r)
+        moved = elimination.solve(problem.columns.spread(scale * y, len(problem.bodies.mass)))
+        return y - multiply(stiffness, scale * problem.rows.slips(moved))
+
+    return krylov.solve(product, precondition, right, _LINEAR, _INNER)

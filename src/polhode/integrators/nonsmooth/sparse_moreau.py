@@ -1,0 +1,218 @@
+"""Moreau's method for many free bodies, at a cost that grows with the number of contacts."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from polhode.contact.sparse.candidates import Candidates
+from polhode.contact.sparse.free_bodies import ContactRows, FreeBodies
+from polhode.contact.sparse.listed_contacts import ListedContacts, NearPoints
+from polhode.contact.sparse.sparse_problem import SparseProblem
+from polhode.contact.sparse.sparse_solver import solve
+from polhode.integrators.base import Carry, StepInfo
+from polhode.integrators.nonsmooth.contact_conditions import (
+    CLOSED,
+    CONVERGED,
+    FAILED,
+    FREE_ROUNDS,
+    SETTLES,
+    STEADY_ROUNDS,
+    close,
+)
+from polhode.integrators.nonsmooth.contact_record import contacts_of, dissipation
+from polhode.integrators.nonsmooth.listed_record import ListedMemory, ListedRecord
+from polhode.integrators.nonsmooth.slide_directions import SlideDirections, against, narrow, persistent, slide
+from polhode.integrators.nonsmooth.time_stepper import AbstractImpulseMethod
+from polhode.linalg.blocks import apply
+from polhode.result_codes import Result
+from polhode.spaces.base import Point, Vector
+from polhode.systems.base import State
+from polhode.systems.mechanical import AbstractMechanical
+from polhode.systems.mechanical.contact_set import ContactLaw
+
+_PATIENT = 5
+"""Rounds after which a change that would be no failure ends them: graze contacts keep single impulses moving."""
+
+
+class _Step(eqx.Module):
+    """The data of a step, evaluated in its middle."""
+
+    system: AbstractMechanical
+    t: Array
+    h: Array
+    start: State
+    middle: Point
+    near: NearPoints
+    law: ContactLaw
+    bodies: FreeBodies
+    rows: ContactRows
+    order: Int[Array, " b"]
+    pressed: Bool[Array, " c"]
+    first_part: Float[Array, "c rows"]
+
+    def slips(self, v: Vector) -> Float[Array, "c rows"]:
+        """Relative velocities at the contacts."""
+        return self.rows.slips(_listed(self.system).spatial(self.system, self.middle, v))
+
+
+class _Round(NamedTuple):
+    """One round of the iteration for the velocity at the end of a step, x; as in `Moreau`."""
+
+    x: Vector
+    impulses: Float[Array, "c rows"]
+    change: Array
+    solved: Bool[Array, ""]
+    slides: Bool[Array, " c"]
+    may_slide: Bool[Array, " c"]
+    number: Int[Array, ""]
+    newton: Int[Array, ""]
+
+
+class SparseMoreau(AbstractImpulseMethod):
+    """The steps of `Moreau` for free bodies whose contacts are in lists: without matrices of contacts.
+
+    **Arguments:** those of `Moreau`.
+    """
+
+    max_rounds: int = eqx.field(static=True, default=40)
+    tolerance: float = eqx.field(static=True, default=1e-10)
+
+    def init(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Carry:
+        del t, h
+        contacts = _listed(system)
+        lists = Candidates.none(contacts.table, len(contacts.bodies(system, state[0]).mass))
+        memory = ListedMemory.empty(contacts.room, contacts.law.rows, lists)
+        return Carry(state, memory, ListedRecord.empty(contacts.room, contacts.law.rows).pack())
+
+    def restart(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> Carry:
+        first, taken = self.init(system, t, h, carry.state), carry.memory.taken
+        assert first.multipliers is not None
+        multipliers = first.multipliers.at[-3:].set(taken)
+        return Carry(first.state, first.memory._replace(taken=taken), multipliers)
+
+    def step(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
+        memory: ListedMemory = carry.memory
+        (q, v), contacts, gravity = carry.state, _listed(system), _gravity(system)
+        middle, at = system.flow(q, v, 0.5 * h), t + 0.5 * h
+        motion: Any = system.motion(middle, v)  # type: ignore[attr-defined]
+        lists = contacts.renew(memory.lists, motion.poses, contacts.reach(motion, h, gravity))
+        near = contacts.near_points(lists, motion, h, gravity)
+        labels = near.labels
+        places, known = memory.find(labels)
+        recall = lambda values: jnp.where(known[:, None], values[places], 0.0)  # noqa: E731
+        guess = recall(memory.impulses)
+        pressed = jnp.where(memory.begins, near.present, guess[:, 0] > 0)
+        step = _Step(
+            system, at, h, carry.state, middle, near, contacts.law_of(near), contacts.bodies(system, middle),
+            contacts.rows_of(near, motion.poses), lists.order, pressed, recall(memory.first_part),
+        )  # fmt: skip
+        last = self._search(step, guess)
+        v1, impulses = last.x, last.impulses
+        q1 = system.flow(middle, v1, 0.5 * h)
+        before, after = step.slips(v), step.slips(v1)
+        taken = memory.taken + jnp.sum(dissipation(impulses, before, after), axis=0)
+        record = ListedRecord(near.number, impulses / h, jnp.where(near.present[:, None], after, 0.0), taken)
+        left = memory.keep(labels, impulses, _first_part(step, impulses, after), taken, lists)
+        room = lists.is_complete & ~near.overflows
+        result = jnp.where(room, _result(last), int(Result.too_many_contacts)).astype(jnp.int32)
+        return Carry((q1, v1), left, record.pack()), StepInfo(
+            result, newton_iterations=last.newton, residual=last.change
+        )
+
+    def _search(self, step: _Step, guess: Float[Array, "c rows"]) -> _Round:
+        _, v = step.start
+        size = 1.0 + jnp.max(jnp.abs(v), initial=0.0)
+        none, zero = jnp.zeros(len(guess), bool), jnp.zeros((), int)
+        first = _Round(v, guess, jnp.inf * size, jnp.asarray(True), none, none, zero, zero)
+
+        def more(last: _Round) -> Array:
+            scale = 1.0 + jnp.max(jnp.abs(last.x))
+            goal = jnp.where(last.number < _PATIENT, CONVERGED, FAILED)
+            return (last.change > goal * scale) & (last.number < self.max_rounds)
+
+        factors = step.system.kkt.factor(step.system.mass(step.t, step.middle), (), ())
+        return jax.lax.while_loop(more, lambda last: self._round(step, factors, last), first)
+
+    def _round(self, step: _Step, factors: Any, last: _Round) -> _Round:
+        system, h, (q0, v0) = step.system, step.h, step.start
+        mean = 0.5 * (v0 + last.x)
+        force = system.force(step.t, system.flow(q0, mean, 0.5 * h), mean)
+        mass = system.mass(step.t, step.middle)
+        unbalanced = h * force - apply(mass, last.x - v0, system.n)
+        change, _ = system.kkt.solve(factors, unbalanced, jnp.zeros(0))
+        free = last.x + change
+        slips = step.slips(v0), step.slips(free), step.slips(last.x)
+        sliding = _slide_directions(step, last, *slips)
+        columns = step.rows.with_drag(sliding.drag)
+        conditions = close(h, step.law, step.near.points.gap, step.pressed, step.first_part, *slips)
+        first_part = conditions.first_part
+        earlier = step.bodies.respond(columns.spread(first_part, len(step.bodies.mass)))
+        problem = SparseProblem(
+            bodies=step.bodies, rows=step.rows, columns=columns,
+            velocity=conditions.target - step.rows.slips(earlier),
+            friction=sliding.friction(step.law), active=conditions.active & step.near.present,
+            least=first_part[:, 0], drilling=step.law.drilling, rolling=step.law.rolling, order=step.order,
+        )  # fmt: skip
+        solution = solve(problem, last.impulses + first_part, self.tolerance)
+        own = solution.impulses - first_part
+        response = step.bodies.respond(columns.spread(own, len(step.bodies.mass)))
+        velocity = free + _listed(system).velocities(system, step.middle, response)
+        # Rounds that jump between two states settle between them.
+        damps = (last.number >= STEADY_ROUNDS) & (last.number % 3 == 2)
+        velocity = jnp.where(damps, 0.5 * (velocity + last.x), velocity)
+        change = jnp.max(jnp.abs(velocity - last.x))
+        # Where directions of friction don't settle, as of slow sliding, the law at the end of the step takes over.
+        doubtful = (last.number >= FREE_ROUNDS) & (last.number < STEADY_ROUNDS)
+        settles = ~doubtful | (change <= SETTLES * last.change)
+        return _Round(
+            velocity, sliding.complete(own), change, solution.solved, sliding.on, sliding.on & settles,
+            last.number + 1, last.newton + solution.iterations,
+        )  # fmt: skip
+
+    def interpolate(
+        self, system: AbstractMechanical, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
+    ) -> State:
+        """Along the motion of both halves of the step; velocities change in its middle."""
+        del t
+        (q0, v0), (_, v1) = carry0.state, carry1.state
+        first, second = jnp.minimum(s, 0.5) * h, jnp.maximum(s - 0.5, 0.0) * h
+        q = system.flow(system.flow(q0, v0, first), v1, second)
+        return q, jnp.where(s < 0.5, v0, v1)
+
+
+def _listed(system: AbstractMechanical) -> ListedContacts:
+    contacts = contacts_of(system)
+    assert isinstance(contacts, ListedContacts)
+    return contacts
+
+
+def _gravity(system: Any) -> Array:
+    return jnp.sqrt(jnp.sum(system.mechanism.gravity**2))
+
+
+def _slide_directions(step: _Step, last: _Round, before: Array, without: Array, after: Array) -> SlideDirections:
+    """Friction of contacts that slide before and after, against the mean of both velocities; as in `Moreau`."""
+    goes_on = step.pressed & (step.first_part[:, 0] == 0)
+    before, after = before[:, 1:3], after[:, 1:3]
+    on = persistent(narrow(goes_on, last.may_slide, last.number), before, after, without)
+    drag = against(step.law, before + after)
+    own = step.rows.own_blocks(step.bodies, step.rows)[:, 0]
+    return slide(on & (own[:, 0] + jnp.sum(drag * own[:, 1:3], axis=1) > 0), drag)
+
+
+def _first_part(step: _Step, impulses: Float[Array, "c rows"], after: Float[Array, "c rows"]) -> Array:
+    """Impulses of contacts that go on to close in the next step."""
+    begins = ~step.pressed & (impulses[:, 0] > 0) & (step.near.points.gap > CLOSED) & (after[:, 0] < 0)
+    return jnp.where(begins[:, None], impulses, 0.0)
+
+
+def _result(last: _Round) -> Array:
+    failed = last.change > FAILED * (1.0 + jnp.max(jnp.abs(last.x)))
+    code = jnp.where(failed, int(Result.newton_not_converged), 0)
+    code = jnp.where(last.solved, code, int(Result.contact_unsolved))
+    return jnp.where(jnp.isfinite(jnp.sum(last.x)), code, int(Result.nonfinite_state))
