@@ -14,6 +14,7 @@ from polhode import checks
 from polhode.assembly.absolute_assembly import WithoutInertia
 from polhode.assembly.assembly import AssembledSystem
 from polhode.assembly.contacts import has_rigid_contacts
+from polhode.assembly.joint_contacts import has_joint_contacts
 from polhode.assembly.mixed_assembly import ABSOLUTE
 from polhode.assembly.spanning_tree import spanning_tree
 from polhode.assembly.tree_assembly import MINIMAL
@@ -131,6 +132,8 @@ def method_for(
     from polhode import integrators
 
     if system.has_contacts:
+        if system.shape_contacts is None:
+            return "moreau", "joints have stops or dry friction, and stick"
         return "moreau", "bodies touch, with impacts and friction"
     if published is not None and (system.identity_kinematics or not integrators.get(published).implicit):
         return published, "the method of the literature"
@@ -196,7 +199,7 @@ def _candidates(model: ModelParts, method: AbstractIntegrator | None) -> list[_C
     joint = _Candidate(MINIMAL, "", MultibodySystem)
     absolute = _Candidate(ABSOLUTE, against or "absolute coordinates", MultibodySystem)
     usual = [absolute, joint] if against else [joint, absolute]
-    if method is None or has_rigid_contacts(model):
+    if method is None or has_rigid_contacts(model) or has_joint_contacts(model):
         return usual
     special = (_Candidate(LIVENS, "", LivensMultibody), _Candidate(SEPARABLE, "", SeparableMultibody))
     own = [one._replace(reason="the coordinates that the method takes") for one in special]

@@ -145,6 +145,9 @@ class ShapeContacts(AbstractContactSet):
     def capacity(self) -> int:
         return self.room
 
+    def name(self, number: int) -> str:
+        return str(self.pairs[number])
+
     @property
     def first_nodes(self) -> np.ndarray:
         """Rows of a motion that carry the first shape of each contact."""

@@ -26,12 +26,28 @@ _ON_CONE = 1e-6
 """Distance from the friction cone, relative to the normal force, within which a force is that of sliding."""
 
 
-def contact_record(run: ResultView) -> ContactRecord:
-    """The record of the contacts of a run at all of its instants. Raises UnknownName where there is nothing."""
+def whole_record(run: ResultView) -> ContactRecord:
+    """The record of all contacts of a run at all of its instants. Raises UnknownName where there is nothing."""
     sizes, multipliers = model_names(run).get("contacts"), run.saved.multipliers
     if sizes is None or multipliers is None:
         raise UnknownName("Forces of contacts are in the multipliers of a run, and this one has none.")
     return unpack(multipliers, len(sizes["joints"]), sizes["count"], sizes["rows"])[1]
+
+
+def contact_record(run: ResultView) -> ContactRecord:
+    """That of contacts of shapes, which come first."""
+    count = _count_along(run)
+    return ContactRecord(*(part[..., : part.shape[-2] - count, :] for part in whole_record(run)))
+
+
+def joint_record(run: ResultView) -> ContactRecord:
+    """That of stops and dry friction of joints."""
+    count = _count_along(run)
+    return ContactRecord(*(part[..., part.shape[-2] - count :, :] for part in whole_record(run)))
+
+
+def _count_along(run: ResultView) -> int:
+    return len(model_names(run).get("contacts", {}).get("along", ()))
 
 
 def law_numbers(run: ResultView, name: str, default: Any) -> np.ndarray:

@@ -39,7 +39,7 @@ class ContactPlaces(AbstractComputation):
 
     def __call__(self, t: Array, q: Any, v: Array) -> dict[str, Array]:
         del t, v
-        contacts = self.system.contact_set
+        contacts = self.system.shape_contacts
         assert contacts is not None
         motion = self.system.motion(q)
         points = contacts.points(motion)

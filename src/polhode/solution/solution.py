@@ -20,7 +20,7 @@ from polhode.name_errors import missing_attribute
 from polhode.printable import printable
 from polhode.results.bodies import BodyResults, bodies
 from polhode.results.by_name import ByName
-from polhode.results.contact_laws import contact_record
+from polhode.results.contact_laws import whole_record
 from polhode.results.contact_names import Contacts
 from polhode.results.declarations import ResultClasses
 from polhode.results.forces import ForceResults, forces
@@ -131,7 +131,7 @@ class Solution(eqx.Module):
     @property
     def dissipated(self) -> dict[str, Array]:
         """Energy that contacts have taken since the start of the run, by "impact", "sliding" and "rolling", (n,)."""
-        taken = contact_record(self).dissipation.sum(axis=-2)
+        taken = whole_record(self).dissipation.sum(axis=-2)
         return {kind: taken[..., k] for k, kind in enumerate(WORK_KINDS)}
 
     def with_quantities(

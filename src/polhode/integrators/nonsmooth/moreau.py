@@ -263,7 +263,8 @@ def _slide_directions(step: _Step, last: _Round, free: Vector, moved: Float[Arra
     Where it would press a contact more than its normal force opens it (Painlevé's region), nothing slides on.
     """
     before, after = _slips(step, step.start[1])[:, 1:3], _slips(step, last.x)[:, 1:3]
-    goes_on = step.pressed & (step.first_part[:, 0] == 0)
+    # Friction with a bound of its own is along a line.
+    goes_on = step.pressed & (step.first_part[:, 0] == 0) & ~step.contacts.held_slots()
     on = persistent(narrow(goes_on, last.may_slide, last.number), before, after, _slips(step, free))
     drag, W = against(step.law, before + after), step.contacts.rows
     own = jnp.einsum("kn,kin->ki", W[:, 0], moved.reshape(W.shape)[:, :3])
@@ -274,7 +275,9 @@ def _slide_directions(step: _Step, last: _Round, free: Vector, moved: Float[Arra
 def _first_part(step: _Step, impulses: Float[Array, "k rows"], after: Float[Array, "k rows"]) -> Array:
     """Impulses of contacts that go on to close in the next step."""
     begins = ~step.pressed & (impulses[:, 0] > 0) & (step.contacts.gap > _CLOSED) & (after[:, 0] < 0)
-    return jnp.where(begins[:, None], impulses, 0.0)
+    # Friction with a bound of its own has that in each step.
+    held = step.contacts.held_slots()[:, None] & (jnp.arange(impulses.shape[1]) > 0)
+    return jnp.where(begins[:, None] & ~held, impulses, 0.0)
 
 
 def _problem(
@@ -311,6 +314,7 @@ def _problem(
         active=closes,
         compliance=jnp.zeros(k * rows),
         least=first_part[:, 0],
+        hold=None if step.contacts.hold is None else h * step.contacts.hold,
     )
     return problem, first_part
 

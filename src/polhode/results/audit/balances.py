@@ -16,7 +16,7 @@ from polhode.results.audit.broken_loads import BrokenIntervals, broken_intervals
 from polhode.results.audit.event_jumps import WithoutJumps
 from polhode.results.audit.quadrature import Integral, integral, is_integrable
 from polhode.results.audit.step_ends import last_step_ends
-from polhode.results.contact_laws import contact_record
+from polhode.results.contact_laws import whole_record
 from polhode.results.derived_quantities import ConvertedObserver, StateConversion
 from polhode.results.observer import BatchedObserver
 from polhode.spaces.base import Point, Vector
@@ -144,10 +144,9 @@ class _RunBalances:
 
     def _moves_contacts(self) -> bool:
         """Whether drives or belts work against contacts, which no function of the state alone tells."""
-        contacts = self._system.contact_set
-        if contacts is None:
-            return False
-        return self._system.mechanism.driven or getattr(contacts, "surface_velocity", None) is not None
+        contacts = self._system.shape_contacts
+        belts = contacts is not None and contacts.surface_velocity is not None
+        return belts or (self._system.has_contacts and self._system.mechanism.driven)
 
     def _integral(self, series: Mapping[str, np.ndarray], rate: str) -> Integral | None:
         if rate not in series:
@@ -172,7 +171,7 @@ class _RunBalances:
         energy = self._without_jumps((T + V)[:, None], observer, "energy")
         exchange = float(max(np.ptp(T), np.ptp(V), _LEAST_EXCHANGE * np.max(T)))
         if self._system.has_contacts:
-            taken = contact_record(self._solution).dissipation.sum(axis=(-2, -1))
+            taken = whole_record(self._solution).dissipation.sum(axis=(-2, -1))
             # Contacts take energy in whole steps.
             energy = (energy + taken[:, None])[last_step_ends(self._t, self._solution.meta)]
             exchange = float(max(exchange, np.ptp(taken)))

@@ -57,7 +57,7 @@ def find_indeterminacy(run: Run, frames: np.ndarray, presses: np.ndarray) -> tup
 
 
 def _of_state(run: Run, system: MultibodySystem, t: float, state: object, presses: np.ndarray) -> tuple[int, set[str]]:
-    contacts = system.contact_set
+    contacts = system.shape_contacts
     assert contacts is not None
     q, _ = state  # type: ignore[misc]
     # A moment about the normal is no unknown of its own where nothing resists it.
