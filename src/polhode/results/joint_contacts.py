@@ -18,12 +18,9 @@ from polhode.results.quantity import AbstractComputation, AbstractNamedResults, 
 FREE, STICK, SLIDE, STOP = "free", "stick", "slide", "stop"
 """Modes of a coordinate: a stop presses, or it rests or moves under dry friction, or nothing resists it."""
 
-_AT_BOUND = 1e-6
-"""Distance of friction from its bound, relative to that, within which a coordinate may slide."""
-
 _SLIDES = 1e-9
 """Speed, relative to the largest in the run or to the units of angle, length and time if those are more, from which a
-coordinate may slide."""
+coordinate slides."""
 
 
 class JointContactPlaces(AbstractComputation):
@@ -92,8 +89,7 @@ class AlongCoordinate:
 def coordinate_modes(record: ContactRecord, bounds: Float[np.ndarray, "... k"]) -> np.ndarray:
     """The mode of each coordinate, as words, from all its contacts."""
     forces, slips = np.asarray(record.forces), np.asarray(record.slips)
-    moves = np.abs(slips[..., 1]) > _SLIDES * np.max(np.abs(slips[..., 1]), initial=1.0)
-    slides = moves & (np.abs(forces[..., 1]) >= (1 - _AT_BOUND) * bounds)
+    slides = np.abs(slips[..., 1]) > _SLIDES * np.max(np.abs(slips[..., 1]), initial=1.0)
     each = np.where(bounds > 0, np.where(slides, SLIDE, STICK), FREE)
     each = np.where(forces[..., 0] > 0, STOP, each)
     result = np.full(each.shape[:-1], FREE, dtype=each.dtype)

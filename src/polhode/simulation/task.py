@@ -81,12 +81,14 @@ def _check_contacts(problem: Problem | AbstractSystem, tolerances: bool, *, back
         return
     if backward:
         raise ValueError(
-            "The run goes back in time, and bodies touch: impacts and friction give the velocities after them from "
-            "those before. Begin at the earlier time, or leave the contacts out of the model."
+            "The run goes back in time, and bodies touch, or joints have rigid stops or dry friction: impacts and "
+            "friction give the velocities after them from those before. Begin at the earlier time, or leave the "
+            "contacts out of the model."
         )
     if tolerances:
         raise ValueError(
-            "Bodies touch, and methods with contacts take constant steps: an impact within a step leaves no error "
+            "Bodies touch, or joints have rigid stops or dry friction, and methods with contacts take constant steps: "
+            "an impact within a step leaves no error "
             "estimate. Give `h` in place of `rtol` and `atol`; a second run with half of it shows the error."
         )
 

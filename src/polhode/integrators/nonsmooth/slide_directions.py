@@ -62,8 +62,9 @@ def narrow(pressed: Bool[Array, " k"], slides: Bool[Array, " k"], number: Array)
 def against(law: ContactLaw, slips: Float[Array, "k 2"]) -> Float[Array, "k 2"]:
     """Friction of a normal impulse of 1 on contacts that slide: what takes most energy from them."""
     scaled = law.friction * slips
-    size = jnp.sqrt(jnp.sum(scaled**2, axis=1))[:, None]
-    return -law.friction * scaled / jnp.where(size > 0, size, 1.0)
+    square = jnp.sum(scaled**2, axis=1)[:, None]
+    # The root of zero has no derivative.
+    return -law.friction * scaled / jnp.sqrt(jnp.where(square > 0, square, 1.0))
 
 
 def slide(on: Bool[Array, " k"], drag: Float[Array, "k 2"]) -> SlideDirections:
