@@ -14,8 +14,8 @@ from polhode.importers.construction import Construction
 from polhode.importers.joints import FileJoint
 from polhode.importers.limit_stops import Limit, warn_of_starts
 from polhode.importers.losses import NotCarried
-from polhode.joints.named_coordinates import AbstractMeasured
 from polhode.joints.coupling import CoupledJoints
+from polhode.joints.named_coordinates import AbstractMeasured
 from polhode.joints.rotor import RotorInertia
 
 
