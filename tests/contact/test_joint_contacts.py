@@ -81,7 +81,7 @@ def test_friction_stops_a_body_where_its_energy_is_spent() -> None:
 @pytest.mark.parametrize("method", ["moreau", "rattle"])
 @pytest.mark.sampled(1)
 def test_an_oscillator_with_dry_friction_is_of_order_two(method: str) -> None:
-    """Its centre moves by the friction over the stiffness with every half swing, 2 to 1.4, 0.8 and 0.2, where it rests."""
+    """Its centre moves with every half swing: amplitudes are 2, 1.4 and 0.8, and it rests at 0.2."""
 
     def swing(h: float) -> tuple[float, float]:
         model = ph.Model()
@@ -103,7 +103,7 @@ def test_an_oscillator_with_dry_friction_is_of_order_two(method: str) -> None:
 @FORMS
 @pytest.mark.sampled(1)
 def test_a_mass_on_a_belt_sticks_and_slips(form: str) -> None:
-    """It slides until it has the speed of the belt, sticks until the spring has the force of friction, and swings on."""
+    """It slides until it is as fast as the belt, sticks until the spring pulls as much as friction, and swings on."""
 
     def end(h: float) -> float:
         model = ph.Model()

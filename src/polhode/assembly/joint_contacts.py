@@ -82,16 +82,16 @@ def has_joint_contacts(model: ModelParts) -> bool:
 
 
 def _by_coordinate(model: ModelParts) -> list[_Along]:
-    found: dict[Hashable, _Along] = {}
+    coordinates: dict[Hashable, _Along] = {}
     for name, part in model.parts:
         if not is_rigid(part):
             continue
         key: Hashable = id(part.joint), part.along
-        if key in found and found[key].has_stops and isinstance(part, JointStops):
+        if key in coordinates and coordinates[key].has_stops and isinstance(part, JointStops):
             # Other stops along the same coordinate have a contact of their own.
             key = id(part)
-        found.setdefault(key, _Along([])).parts.append((name, part))
-    return list(found.values())
+        coordinates.setdefault(key, _Along([])).parts.append((name, part))
+    return list(coordinates.values())
 
 
 def _tree_sums(sums: Sequence[tuple[Any, Any, tuple[Any, ...]]]) -> TreeSums | None:

@@ -80,6 +80,8 @@ def _against_contacts(method: AbstractIntegrator, system: AbstractSystem) -> str
             "bodies of it touch each other, or joints have rigid stops or dry friction, and the method has no contacts "
             "with friction"
         )
+    if system.has_holds and not method.takes_holds:
+        return "joints of it have rigid stops or dry friction, and the method takes contacts of shapes alone"
     if method.needs_contacts and not system.has_contacts:
         return "nothing in it touches anything, and the method is for contacts; shapes touch by `model.contacts(…)`"
     return ""

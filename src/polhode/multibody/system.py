@@ -112,6 +112,10 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
         return CombinedContacts.of(shapes, joints)
 
     @property
+    def has_holds(self) -> bool:
+        return self.joint_contacts is not None
+
+    @property
     def connected_by_contacts(self) -> set[tuple[int, int]]:
         """Pairs of rows of a motion between which contacts act; the ground has the last one."""
         parts = (self.shape_contacts, self.joint_contacts)

@@ -77,8 +77,8 @@ class Contacts(Mapping[Any, "ContactResults | StopResults | JointContactResults"
 
     def __iter__(self) -> Iterator[str]:
         joints = self._names.get("joints", {})
-        known = {k for each in joints.values() for own in each.get("resisted", {}).values() for k in own}
-        others = (name for name, each in self._along.items() if not known.issuperset(each["numbers"]))
+        of_joints = {k for each in joints.values() for own in each.get("resisted", {}).values() for k in own}
+        others = (name for name, each in self._along.items() if not of_joints.issuperset(each["numbers"]))
         return iter((*self._lists, *self._stops, *others))
 
     def __len__(self) -> int:

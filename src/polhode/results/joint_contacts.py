@@ -137,9 +137,9 @@ class JointContactResults(AbstractNamedResults):
 
 def joint_contacts(run: ResultView) -> dict[str, dict[str, Any]]:
     """Descriptions of the rigid stops and dry friction of a run by the names of the parts."""
-    found: dict[str, dict[str, Any]] = {}
+    descriptions: dict[str, dict[str, Any]] = {}
     for number, each in enumerate(model_names(run).get("contacts", {}).get("along", ())):
         kinds = {kind: k for k, kind in enumerate(WORK_KINDS[:2])}
         for name in each["parts"]:
-            found[name] = {"numbers": [number], "kinds": kinds, **each}
-    return found
+            descriptions[name] = {"numbers": [number], "kinds": kinds, **each}
+    return descriptions

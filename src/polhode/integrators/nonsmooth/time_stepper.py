@@ -24,6 +24,7 @@ class AbstractTimeStepper(AbstractIntegrator):
     one_step: ClassVar = True
     takes_contacts: ClassVar = True
     needs_contacts: ClassVar = True
+    takes_holds: ClassVar = True
 
     tolerance: eqx.AbstractVar[float]
 
