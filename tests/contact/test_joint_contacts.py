@@ -52,7 +52,7 @@ def shafts() -> ph.Model:
 @pytest.mark.parametrize("method", ["moreau", "rattle"])
 @pytest.mark.sampled(1)
 def test_a_load_that_friction_holds_does_not_creep(form: str, method: str) -> None:
-    run = ph.simulate(hinged_load().problem(form, t1=100.0, h=0.01), method)
+    run: Any = ph.simulate(hinged_load().problem(form, t1=100.0, h=0.01), method)
     hinge = run.joints["hinge"]
     assert np.ptp(hinge.angle) < 1e-14
     np.testing.assert_allclose(hinge.friction, -2 * G, rtol=1e-12)
@@ -64,7 +64,8 @@ def test_friction_stops_a_body_where_its_energy_is_spent() -> None:
     model.add(F.Actuator(guide, control=2.0))
     problem = model.problem(t1=1.0, h=0.01)
     assert problem.integrator == "moreau"
-    run, at_end = ph.simulate(problem), 0.3**2 * 2.0 / 2 / (3.0 - 2.0)
+    run: Any = ph.simulate(problem)
+    at_end = 0.3**2 * 2.0 / 2 / (3.0 - 2.0)
     joint = run.joints["guide"]
     assert joint.displacement[-1] == pytest.approx(at_end, abs=1e-14)
     np.testing.assert_array_equal(joint.mode, np.where(run.t < 0.595, "slide", "stick"))
@@ -113,7 +114,7 @@ def test_a_mass_on_a_belt_sticks_and_slips(form: str) -> None:
         slide = model.add(J.Prismatic(model.ground, mass, axis=(1, 0, 0), name="slide"))
         model.add(F.JointSpring(slide, 4.0))
         model.add(F.JointFriction(J.Prismatic(belt, mass, axis=(1, 0, 0)), 8.0, name="rub"))
-        run = ph.simulate(model.problem(form, t1=4.0, h=h))
+        run: Any = ph.simulate(model.problem(form, t1=4.0, h=h))
         assert run.contacts["rub"].mode[round(1.0 / h)] == "stick"
         return float(run.joints["slide"].displacement[-1])
 
@@ -128,7 +129,7 @@ def test_a_mass_on_a_belt_sticks_and_slips(form: str) -> None:
 @FORMS
 @pytest.mark.sampled(1)
 def test_a_clutch_locks_two_shafts(form: str) -> None:
-    run = ph.simulate(shafts().problem(form, t1=3.0, h=0.01))
+    run: Any = ph.simulate(shafts().problem(form, t1=3.0, h=0.01))
     clutch, drive, output = run.contacts["clutch"], run.joints["drive"], run.joints["output"]
     # The speeds differ by 10 - (1/2 + 1/3) 6 (t - 0.5).
     np.testing.assert_array_equal(
@@ -147,7 +148,7 @@ def test_stops_throw_back_by_their_restitution(method: str) -> None:
     """Between stops at -0.1 and 0.3 with e = 1/2: speeds 1, 1/2 and 1/4 from 0.3 s and 1.1 s on."""
     model, _ = slider(0.0, 1.0, limits=(-0.1, 0.3), restitution=0.5)
     h = 0.01
-    run = ph.simulate(model.problem("minimal", t1=1.6, h=h), method)
+    run: Any = ph.simulate(model.problem("minimal", t1=1.6, h=h), method)
     joint, t = run.joints["guide"], np.asarray(run.t)
     exact = np.where(t < 0.3, t, np.where(t < 1.1, 0.3 - 0.5 * (t - 0.3), -0.1 + 0.25 * (t - 1.1)))
     np.testing.assert_allclose(joint.displacement, exact, atol=1.5 * h)
@@ -167,7 +168,7 @@ def test_a_hinge_comes_to_rest_at_a_stop_that_carries_it() -> None:
     pin = model.add(J.Revolute(model.ground, bob, point=(0, 0, 0), axis=(0, 1, 0), name="pin"))
     model.add(F.JointStops(pin, (-np.inf, 7.0), name="end"))
     model.add(F.Actuator(pin, control=30.0))
-    run = ph.simulate(model.problem("SO3xR3", t1=2.0, h=0.005))
+    run: Any = ph.simulate(model.problem("SO3xR3", t1=2.0, h=0.005))
     joint = run.joints["pin"]
     assert joint.mode[-1] == "stop"
     assert joint.angle[-1] == pytest.approx(7.0, abs=1e-3)
@@ -188,7 +189,7 @@ def test_joints_of_bodies_that_touch_a_floor_have_stops_too(form: str) -> None:
     model.add(F.JointFriction(hinge, 1.0))
     model.add(F.JointStops(hinge, (-1.0, 0.5)))
     model.contacts(friction=0.5)
-    run = ph.simulate(model.problem(form, t1=1.5, h=0.01))
+    run: Any = ph.simulate(model.problem(form, t1=1.5, h=0.01))
     joint = run.joints["hinge"]
     assert joint.angle[-1] == pytest.approx(0.5, abs=2e-4)
     held = joint.stop_force[-1] + joint.friction[-1]
@@ -223,7 +224,7 @@ def test_coordinates_of_all_joints_rub(form: str, kind: str) -> None:
     }[kind]
     for name in places:
         model.add(F.JointFriction(joint, 1.0, coordinate=name))
-    run = ph.simulate(model.problem(form, t1=1.5, h=0.01))
+    run: Any = ph.simulate(model.problem(form, t1=1.5, h=0.01))
     for name, place in places.items():
         assert run.joints["joint"].coordinates[name][-1] == pytest.approx(place, abs=1e-13)
         assert run.joints["joint"].modes[name][-1] == "stick"
@@ -242,7 +243,7 @@ def test_a_brake_in_a_loop_holds_all_of_it() -> None:
         for k, (one, other, at) in enumerate(zip(ends[:-1], ends[1:], places, strict=True))
     ]
     model.add(F.JointFriction(joints[1], 50.0))
-    run = ph.simulate(model.problem("minimal", redundant="minimum-norm", t1=0.5, h=0.01))
+    run: Any = ph.simulate(model.problem("minimal", redundant="minimum-norm", t1=0.5, h=0.01))
     assert np.max(np.abs(run.state[1])) < 1e-12
     assert run.joints["pin 1"].mode[-1] == "stick"
     # Virtual power: rates of the bars in a motion of the loop with the rate 1 of the first.
