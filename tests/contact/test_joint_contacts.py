@@ -176,9 +176,8 @@ def test_a_hinge_comes_to_rest_at_a_stop_that_carries_it() -> None:
     assert joint.effort[-1] == pytest.approx(2 * G * np.sin(joint.angle[-1]), rel=1e-9)
 
 
-@FORMS
 @pytest.mark.exhaustive
-def test_joints_of_bodies_that_touch_a_floor_have_stops_too(form: str) -> None:
+def test_joints_of_bodies_that_touch_a_floor_have_stops_too() -> None:
     """One problem of contacts of shapes, a stop and dry friction that share a load."""
     model = ph.Model(gravity=(0, 0, -G))
     model.ground.add_shape(ph.shapes.Plane(name="floor"))
@@ -188,7 +187,7 @@ def test_joints_of_bodies_that_touch_a_floor_have_stops_too(form: str) -> None:
     model.add(F.JointFriction(hinge, 1.0))
     model.add(F.JointStops(hinge, (-1.0, 0.5)))
     model.contacts(friction=0.5)
-    run: Any = ph.simulate(model.problem(form, t1=1.5, h=0.01))
+    run: Any = ph.simulate(model.problem("minimal", t1=1.5, h=0.01))
     joint = run.joints["hinge"]
     assert joint.angle[-1] == pytest.approx(0.5, abs=2e-4)
     held = joint.stop_force[-1] + joint.friction[-1]
