@@ -49,6 +49,7 @@ def test_robot(run):
         assert abs(torque) < 80
 
 
+@pytest.mark.exhaustive
 def test_hopper(run):
     (flight, highest), (carried, weight), (moved, _) = run("hopper.py", "hopper.html")
     # Up from 0.53 m, where the legs are stretched, and down to 0.45 m or somewhat lower.

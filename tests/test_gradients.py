@@ -46,6 +46,7 @@ def test_gradient_is_finite_at_zero_rotation_and_zero_velocity():
     np.testing.assert_allclose(gradient, central(end, jnp.zeros(3)), rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.exhaustive
 def test_traced_run_equals_host_run():
     problem = ph.problems.get("heavy-top", formulation="S3")
     times = jnp.array([0.0, 0.0103, 0.02, 0.03])

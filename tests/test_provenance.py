@@ -90,6 +90,7 @@ def base() -> str:
     return getattr(sys, "_base_executable", sys.executable)
 
 
+@pytest.mark.exhaustive
 def test_a_folder_on_the_search_path(tmp_path):
     """As `pip install --target` and the modules of clusters have it."""
     told = first_model(sys.executable, "-S", PYTHONPATH=path(links(tmp_path / "modules")))

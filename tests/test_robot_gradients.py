@@ -49,6 +49,7 @@ def end(controls, method, **how):
     return value
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("controls", "method"),
     [
@@ -81,6 +82,7 @@ def momentum_cases():
     return [tree, mixed.problem("minimal", t1=0.1, h=0.01)]
 
 
+@pytest.mark.exhaustive
 def test_momenta_by_recursion_are_products_with_the_mass_matrix():
     rng = np.random.default_rng(1)
     for problem in momentum_cases():
@@ -91,6 +93,7 @@ def test_momenta_by_recursion_are_products_with_the_mass_matrix():
         np.testing.assert_allclose(system.momentum(t, q, v), M @ v, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.exhaustive
 def test_derivatives_of_long_steps_inside_jit_are_warned_of():
     """They would take minutes; without jit around them they are machine code, without a word."""
     value = end(captured, "rkmk4")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import equinox as eqx
@@ -119,3 +120,15 @@ def test_tables_of_vectors_take_several_places():
     np.testing.assert_array_equal(table(x, 0.3), [table(each, 0.3) for each in x])
     numbers = ph.Table2D(np.arange(4.0), np.arange(3.0), grid[..., 0])
     np.testing.assert_array_equal(numbers(x[:, None], y), [[numbers(a, b) for b in y] for a in x])
+
+
+def test_times_of_tables_are_tuples_and_arrays_at_once():
+    table = ph.PiecewiseLinear((0.0, 0.5, 0.5, 2.0), (1.0, 2.0, 3.0, 4.0))
+    assert table.times == (0.0, 0.5, 0.5, 2.0)
+    assert (table.breakpoints, table.kinks) == ((0.0, 0.5, 2.0), (0.0, 2.0))
+    assert hash(table.times) == hash((0.0, 0.5, 0.5, 2.0))
+    assert np.asarray(table.times) is np.asarray(table.times)
+    again = pickle.loads(pickle.dumps(table.times))
+    assert (again, again.single) == (table.times, table.kinks)
+    with pytest.raises(ValueError, match="read-only"):
+        np.asarray(table.times)[0] = 1.0

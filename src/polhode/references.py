@@ -40,7 +40,7 @@ METHODS: dict[str, tuple[str, ...]] = {
     "rk6": ("butcher1964",),
     "ode23": _PAIR_32,
     "dopri5": _PAIR_54,
-    "generalized-alpha": ("bruls2010", "arnold2015", "chung1993", "holzinger2024"),
+    "generalized-alpha": ("bruls2010", "arnold2015", "chung1993", "holzinger2024", "bruls2014", "cosimo2020"),
     "bdf": ("wieloch2021", "brenan1996", "gear1985"),
     **dict.fromkeys(("herk1", "herk2", "herk3", "herk4"), _HALF_EXPLICIT),
     **dict.fromkeys(("herk5", "herk54"), (*_HALF_EXPLICIT, "dormand1980")),

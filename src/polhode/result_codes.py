@@ -26,6 +26,7 @@ class Result(enum.IntEnum):
     half_turn_passed = 15
     contact_unsolved = 16
     too_many_contacts = 17
+    contact_modes_unsettled = 18
 
     @property
     def message(self) -> str:
@@ -99,6 +100,11 @@ _MESSAGES = {
     Result.too_many_contacts: (
         "More points touch than there is room for. Make room by `model.limit_contacts(…)` before `problem`; if shapes "
         "overlap deeply, take a smaller step."
+    ),
+    Result.contact_modes_unsettled: (
+        "Contacts changed their modes again and again at one instant: none of open, sticking and sliding lasted. Usual "
+        "cause: forces that jump, or friction that locks and frees a contact in turn. Take `moreau`, whose steps "
+        "balance impulses and hold no modes."
     ),
     Result.unexpected_error: "An unforeseen error ended the run; everything computed so far is kept.",
 }

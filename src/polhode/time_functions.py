@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import functools
+from collections.abc import Sequence
+from typing import Any, Self
 
 import equinox as eqx
 import jax
@@ -21,6 +22,33 @@ PARAMETERS_BESIDE = (
 
 _COMPARED = 16
 """Knots up to which comparison with all of them takes fewer operations than bisection."""
+
+
+class Instants(tuple[float, ...]):
+    """Times in order, as numbers and as an array, so that tables of ten thousand aren't converted in every run."""
+
+    _array: np.ndarray
+
+    def __new__(cls, times: Any) -> Self:
+        array = np.array(times, dtype=float)
+        array.flags.writeable = False
+        instants = super().__new__(cls, array.tolist())
+        instants._array = array
+        return instants
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self._array, dtype=dtype, copy=copy)
+
+    @functools.cached_property
+    def distinct(self) -> Instants:
+        """Each of them once."""
+        return Instants(np.unique(self._array))
+
+    @functools.cached_property
+    def single(self) -> Instants:
+        """Those that are there only once."""
+        times, counts = np.unique(self._array, return_counts=True)
+        return Instants(times[counts == 1])
 
 
 class PiecewiseLinear(eqx.Module):
@@ -46,7 +74,7 @@ class PiecewiseLinear(eqx.Module):
     **Raises** ValueError for times that decrease, three points at one time, or other shapes.
     """
 
-    times: tuple[float, ...] = eqx.field(static=True)
+    times: Instants = eqx.field(static=True)
     values: Float[Array, "n ..."]
 
     def __init__(self, times: Any, values: Any) -> None:
@@ -56,9 +84,9 @@ class PiecewiseLinear(eqx.Module):
         checks.array("times", times, checks.shape("times", times, "of the points"), "of the points")
         if np.ndim(times) != 1 or np.size(times) < 2:
             raise ValueError(f"`times` must be a list of two times or more, got {short_repr(times)}.")
-        self.times = tuple(float(t) for t in times)
-        n = len(self.times)
-        if np.any(np.diff(self.times) < 0) or any(a == b for a, b in zip(self.times, self.times[2:], strict=False)):
+        self.times = Instants(times)
+        n, at = len(self.times), np.asarray(self.times)
+        if np.any(np.diff(at) < 0) or np.any(at[2:] == at[:-2]):
             raise ValueError(f"`times` must not decrease, and hold no time more than twice, got {short_repr(times)}.")
         shape = checks.shape("values", values, "at the times")
         if len(shape) not in (1, 2) or shape[0] != n:
@@ -68,16 +96,15 @@ class PiecewiseLinear(eqx.Module):
     @property
     def breakpoints(self) -> tuple[float, ...]:
         """Where it has jumps and kinks."""
-        return tuple(np.unique(self.times).tolist())
+        return self.times.distinct
 
     @property
     def kinks(self) -> tuple[float, ...]:
         """Where it has kinks, but no jumps."""
-        times, counts = np.unique(self.times, return_counts=True)
-        return tuple(times[counts == 1].tolist())
+        return self.times.single
 
     def __call__(self, t: Array) -> Array:
-        times = jnp.asarray(np.array(self.times))
+        times = jnp.asarray(np.asarray(self.times))
         # The last point at or before t; of two at one time the second.
         k = interval(times, t)
         begin, span = times[k], times[k + 1] - times[k]
@@ -104,7 +131,7 @@ def breakpoints_of(*functions: Any) -> tuple[float, ...]:
 
     Elements of a model with functions that differ in their numbers alone have these stacked, and so are the instants.
     """
-    return _unique(_instants(function, "breakpoints") for function in functions)
+    return _unique([_instants(function, "breakpoints") for function in functions])
 
 
 def kinks_of(*functions: Any) -> tuple[float, ...]:
@@ -112,12 +139,12 @@ def kinks_of(*functions: Any) -> tuple[float, ...]:
     kinks = [_instants(function, "kinks") for function in functions]
     if len(functions) == 1 or not any(map(len, kinks)):
         return _unique(kinks)
-    jumps = [np.setdiff1d(_instants(f, "breakpoints"), own) for f, own in zip(functions, kinks, strict=True)]
-    return tuple(np.setdiff1d(_unique(kinks), _unique(jumps)).tolist())
+    jumps = _unique([np.setdiff1d(_instants(f, "breakpoints"), own) for f, own in zip(functions, kinks, strict=True)])
+    return Instants(np.setdiff1d(_unique(kinks), jumps)) if jumps else _unique(kinks)
 
 
-def _unique(times: Iterable[np.ndarray]) -> tuple[float, ...]:
-    return tuple(np.unique(np.concatenate([*times, np.zeros(0)])).tolist())
+def _unique(times: Sequence[np.ndarray]) -> Instants:
+    return Instants(np.unique(np.concatenate([*times, np.zeros(0)])))
 
 
 def _instants(function: Any, name: str) -> np.ndarray:
@@ -125,7 +152,6 @@ def _instants(function: Any, name: str) -> np.ndarray:
     if callable(values):
         return np.zeros(0)
     try:
-        # A plain list of thousands of numbers at once.
         times = np.asarray(values, dtype=float).ravel()
     except (TypeError, ValueError):
         times = _leaves(function, name, values)

@@ -62,6 +62,7 @@ def test_a_ladder_rests_up_to_the_friction_at_which_it_slips() -> None:
     assert slips.bodies["ladder"].position[2] < held.bodies["ladder"].position[2] - 0.1
 
 
+@pytest.mark.exhaustive
 def test_a_tilted_box_falls_to_rest_on_a_face() -> None:
     model = on_floor(friction=0.5)
     model.add_body(
@@ -74,6 +75,7 @@ def test_a_tilted_box_falls_to_rest_on_a_face() -> None:
     assert rest.iterations[0] > 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("formulation", ["minimal", "SO3xR3"])
 def test_an_arm_comes_to_rest_on_the_floor_and_its_joint_carries_the_rest(formulation: str) -> None:
     model = on_floor(friction=0)

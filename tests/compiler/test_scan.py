@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
 
-from polhode.compiler.loops.loop_code import ArrayLoopCode, ScalarLoopCode
+from polhode.compiler.loops.loop_code import ArrayLoopCode, Joined, ScalarLoopCode
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.loops.scan import Carry, Constants, Rows, Scan, Sums
 from polhode.compiler.trace import on_scalars, trace
@@ -84,3 +85,17 @@ def test_values_that_change_places_are_not_overwritten_before_they_are_read(comp
     assert code(rows, a, b, results, np.array([5])) == 5
     for result, wanted in zip((a, b, results), (*now, expected), strict=True):
         np.testing.assert_array_equal(result, wanted)
+
+
+def test_places_of_numbers_are_those_of_the_layout_and_of_long_tables_only_those_that_are_read():
+    layout = Layout((np.zeros(3), np.zeros((2, 2), np.int64), np.zeros(5, bool)))
+    places = ScalarLoopCode().places("pointer", layout)
+    assert [(place.slot, place.dtype) for place in places] == [(n, x.dtype) for n, x in enumerate(layout.scalars)]
+    assert [place.slot for place in places[-2:]] == [layout.size - 2, layout.size - 1]
+    joined = Joined([1, 2], [], places, [3])
+    assert list(joined) == [1, 2, *places, 3]
+    assert joined[-1] == 3
+    with pytest.raises(IndexError):
+        joined[len(joined)]
+    table = jax.ShapeDtypeStruct((10**12,), float)
+    assert ScalarLoopCode().places("pointer", Layout(table))[10**11].slot == 10**11

@@ -24,6 +24,7 @@ RUNS = {
 LONG = ("loop", "rod", "grains", "long rod", "bonds and contacts")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.exhaustive) if name in LONG else name for name in RUNS]
 )

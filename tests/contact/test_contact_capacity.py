@@ -9,6 +9,7 @@ import pytest
 
 import polhode as ph
 from polhode import Result
+from polhode.compiler import size_limits
 
 
 def feet(room: int | None, form: str = "SO3xR3") -> ph.Problem:
@@ -33,6 +34,7 @@ def feet(room: int | None, form: str = "SO3xR3") -> ph.Problem:
     return model.problem(form, t1=0.8, h=0.005)
 
 
+@pytest.mark.exhaustive
 def test_the_nearest_contacts_give_the_motion_of_all():
     everything, few = (ph.simulate(feet(room)) for room in (8, 5))
     np.testing.assert_allclose(few.bodies["cube"].position, everything.bodies["cube"].position, atol=1e-9)
@@ -46,6 +48,7 @@ def test_the_nearest_contacts_give_the_motion_of_all():
     assert len(np.unique(every > 0, axis=0)) > 5, "the same contacts press all the time"
 
 
+@pytest.mark.exhaustive
 def test_the_first_forces_are_those_of_the_start():
     """A start at rest has its weight on the feet that stand, with room for just these."""
     model = ph.Model(gravity=(0, 0, -9.81))
@@ -70,3 +73,16 @@ def test_more_contacts_than_there_is_room_for_end_the_run():
 def test_rattle_takes_all_contacts():
     with pytest.raises(ValueError, match=r"room for 5 at a time.*limit_contacts\(8\)"):
         ph.simulate(feet(5), "rattle")
+
+
+def test_steps_too_long_for_machine_code_are_announced(monkeypatch):
+    monkeypatch.setattr(size_limits, "MACHINE_CODE", 1000)
+    model = ph.Model(gravity=(0, 0, -9.81))
+    model.ground.add_shape(ph.shapes.Plane())
+    # No other test has such a program, and this one is never kept.
+    shapes = [ph.shapes.Sphere(0.1, position=(0.3 * k, 0, 0)) for k in range(5)]
+    model.add_body(mass=1, inertia=(1, 1, 1), position=(0, 0, 0.2), shape=shapes)
+    model.contacts(rolling=0.01)
+    # Warnings are errors in tests: XLA doesn't begin.
+    with pytest.raises(ph.CompileTimeWarning, match=r"with 5 contacts.*too many for machine code.*add_contact"):
+        ph.simulate(model.problem(t1=0.1, h=0.01))

@@ -78,6 +78,7 @@ def test_a_belt_does_not_move_across_itself(method, side):
     np.testing.assert_allclose(run.bodies["ball"].position[-1], (0.6 * side, 0, 0), atol=1e-14)
 
 
+@pytest.mark.exhaustive
 def test_room_to_spare_leaves_the_slip_of_the_first_contact():
     """A box slides and spins below others that turn in the air and have one point each, of four slots."""
     slips = []

@@ -38,6 +38,7 @@ def end(values, t1=0.2):
     return jnp.concatenate((ball.position[-1], ball.velocity[-1]))
 
 
+@pytest.mark.exhaustive
 def test_derivatives_of_sliding_are_those_of_its_closed_form():
     """While the ball slides, x = vt - μgt²/2."""
     t, jacobian = 0.2, jax.jacrev(end)(START)

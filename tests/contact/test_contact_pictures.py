@@ -23,6 +23,7 @@ def model(colour):
     return made
 
 
+@pytest.mark.exhaustive
 def test_contact_forces_are_arrows_and_charts():
     run = ph.simulate(model("orange").problem(t1=0.1, h=0.01))
     scene = show.scene_of(run)

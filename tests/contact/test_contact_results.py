@@ -203,10 +203,10 @@ def test_shapes_without_a_rule_are_said():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rtol": 1e-6}, "constant steps.*Give `h`"),
+        ({"integrator": "moreau", "rtol": 1e-6}, "no error estimate.*Give `h`.*rkmk54"),
         ({"h": -0.01}, "`h` must be positive"),
         ({"t0": 0.1, "t1": 0.0}, "goes back in time"),
-        ({"integrator": "rkmk4", "h": 0.01}, "no contacts with friction.*moreau"),
+        ({"integrator": "herk4", "h": 0.01}, "no contacts with friction.*moreau"),
         (
             {"events": [ph.events.impact(lambda t, s: s[0][0][1][0, 2], restitution=0.5, name="hit")]},
             "knows nothing",

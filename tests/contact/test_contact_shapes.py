@@ -8,6 +8,7 @@ import trimesh
 
 import polhode as ph
 from polhode import shapes
+from polhode.contact.distances import contact_points
 
 CUBE = np.array([[x, y, z] for x in (-0.5, 0.5) for y in (-0.5, 0.5) for z in (-0.5, 0.5)])
 CONVEX = {
@@ -151,3 +152,26 @@ def test_hulls_of_any_size_have_triangles_for_faces(size):
     hull = shapes.ConvexMesh(size * points / np.linalg.norm(points, axis=1)[:, None]).hull
     assert hull.normals.shape == (116, 3)
     assert hull.polygons.shape == (116, 3, 3)
+
+
+def test_hulls_of_one_model_have_arrays_of_one_size():
+    generator = np.random.default_rng(2)
+    few, many = (ph.shapes.ConvexMesh(generator.normal(size=(n, 3)), name=f"hull-{n}") for n in (8, 30))
+    assert len(few.vertices) != len(many.vertices)
+    padded = ph.shapes.ConvexMesh.equalise((few, many))
+    sizes = [[np.shape(x) for x in jax.tree.leaves(each)] for each in padded]
+    assert sizes[0] == sizes[1]
+    # The same bodies.
+    plane, frame = ph.shapes.Plane(), (np.zeros(3), np.eye(3))
+    pose = np.array([3.0, 0.5, 4.2]), np.asarray(ph.rotation_vector((0.3, 0.2, 0.9)))
+    for before, after in zip((few, many), padded, strict=True):
+        np.testing.assert_allclose(before.bounds(pose), after.bounds(pose))
+        gaps = [np.min(contact_points(plane, frame, each, pose).gap) for each in (before, after)]
+        np.testing.assert_allclose(gaps, before.bounds(pose)[0][2], rtol=1e-12)
+    model = ph.Model()
+    for k, hull in enumerate((few, many)):
+        model.add_body(mass=1, inertia=(1, 1, 1), position=(9 * k, 0, 0), shape=hull)
+    model.ground.add_shape(ph.shapes.Plane(position=(0, 0, -9)))
+    model.contacts()
+    # Hulls on the plane, and hulls on hulls.
+    assert len(model.assemble("SO3xR3")[0].contact_set.groups) == 2

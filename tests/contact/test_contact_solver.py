@@ -510,3 +510,21 @@ def test_a_wall_of_ten_boxes():
     assert found.solved
     np.testing.assert_allclose(problem.delassus @ found.impulses.ravel() + problem.velocity, 0.0, atol=1e-10 * G * h)
     assert found.impulses[:12, 0].sum() == pytest.approx(10 * 3.0 * G * h, rel=1e-10)
+
+
+@pytest.mark.parametrize(("error", "solved"), [(1e-11, True), (1e-6, False)])
+def test_sticking_points_of_one_body_may_ask_for_what_it_cannot_do_by_round_off_of_second_order(error, solved):
+    """Along the line between two points a rigid body has one velocity: what they ask for differs by `error`.
+
+    Larger contradictions have a solution too, in which both points slide apart.
+    """
+    arms = np.array([[0.1, 0.0, -0.1], [-0.1, 0.0, -0.1]])
+    spins = [np.cross(np.eye(3), arm).T for arm in arms]
+    rows = np.concatenate([np.hstack((np.eye(3), spin.T))[[2, 0, 1]] for spin in spins])
+    G = rows @ np.diag([1.0] * 3 + [100.0] * 3) @ rows.T
+    b = np.tile([-1.0, 0.02, 0.01], 2)
+    b[4] += error
+    problem = ContactProblem(jnp.asarray(G), jnp.asarray(b), jnp.full((2, 2), 0.5), jnp.ones(2, bool))
+    solution = solve(problem, jnp.zeros((2, 3)))
+    assert solution.solved
+    assert (np.asarray(solution.mode) == STICK).all() == solved

@@ -1,5 +1,6 @@
-"""Problems of contact with exact motions, by both methods, in absolute and in joint coordinates."""
+"""Problems of contact with exact motions, by all methods, in absolute and in joint coordinates."""
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,13 +32,28 @@ BOUNDS = {
     "woodpecker": (5e-4, 5e-4, 2e-4),
 }
 """Largest errors, in the order in which each problem has them, with its own step."""
+LOCATED = {
+    "bouncing-ball": (5e-4, 1e-12, 1e-12, 1e-15),
+    "oblique-slides": (1e-12, 1e-11, 1e-12),
+    "pendulum-wall": (1e-3, 1e-13),
+}
+"""The same for `moreau`, whose bounces are at their instants where nothing else touches."""
 LONG = {"stack-1e4", "three-cylinders", "dry-oscillator"}
-FORMS = [("moreau", "SO3xR3"), ("rattle", "SO3xR3"), ("moreau", "minimal"), ("rattle", "minimal")]
+ALPHA = {
+    # In turning frames forces are of order 2 in rotations, impulses of constant friction not exact.
+    "billiard": (5e-4, 1e-3, 0.15, 1e-12),
+    "dry-oscillator": (5e-4, 1e-12, 1e-13),
+    # The impulse of a bounce holds the ball for the rest of the step.
+    "bouncing-ball": (0.07, 1e-3, 0.02, 1e-15),
+}
+"""The same of generalized-α, where it has others."""
+METHODS = ("moreau", "rattle", "generalized-alpha")
 
 
 def cases() -> Iterator[Any]:
     for name, reference in REFERENCES.items():
-        for method, form in FORMS[: 4 if reference.joints else 2]:
+        forms = ("SO3xR3", "minimal") if reference.joints else ("SO3xR3",)
+        for method, form in itertools.product(METHODS, forms):
             quick = method == "moreau" and form == "SO3xR3" and name not in LONG
             yield pytest.param(name, method, form, marks=() if quick else pytest.mark.exhaustive)
 
@@ -45,9 +61,9 @@ def cases() -> Iterator[Any]:
 @pytest.mark.parametrize(("name", "method", "form"), [*cases()])
 def test_motions_and_forces(name, method, form):
     errors = REFERENCES[name].errors(run(REFERENCES[name], method, formulation=form))
-    outside = {
-        what: error for (what, error), bound in zip(errors.items(), BOUNDS[name], strict=True) if abs(error) > bound
-    }
+    own = {"moreau": LOCATED, "generalized-alpha": ALPHA}.get(method, {})
+    bounds = own.get(name, BOUNDS[name])
+    outside = {what: error for (what, error), bound in zip(errors.items(), bounds, strict=True) if abs(error) > bound}
     assert not outside
 
 
@@ -68,7 +84,7 @@ def test_sliding_along_a_curve_is_of_order_2(method):
         ("rocking-block", "rate after", (0.016, 0.002, 0.00025)),
     ],
 )
-def test_impacts_are_of_order_1(name, what, steps):
+def test_impacts_are_of_order_1_at_least(name, what, steps):
     assert np.all(slopes(name, "moreau", what, steps) > 0.7)
 
 

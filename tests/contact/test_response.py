@@ -99,6 +99,7 @@ def test_forces_of_two_supports_are_those_of_statics():
     np.testing.assert_allclose(one.forces(jnp.zeros(()), (jnp.zeros(2), jnp.zeros(2))), [G / 4, 0.0], atol=1e-11)
 
 
+@pytest.mark.exhaustive
 def test_a_bounce_shorter_than_the_time_resolution_is_rest():
     mass = Mechanical(ph.spaces.Rn(1), jnp.eye(1), lambda t, q, v: jnp.array([-G]))
     floor = [contact(lambda t, s: s[0][0], 0.5)]

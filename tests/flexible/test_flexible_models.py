@@ -38,6 +38,7 @@ def cantilever(beam: Beam = BEAM, gravity: float = 0.0, **options: Any) -> tuple
 # --- statics and vibrations -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("formulation", ["SO3xR3", "S3|xR3"])
 def test_a_cantilever_vibrates_as_a_beam(formulation):

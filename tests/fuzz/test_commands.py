@@ -8,6 +8,7 @@ import re
 import warnings
 
 import jax
+import pytest
 from typer.testing import CliRunner
 
 from polhode.cli import app
@@ -209,6 +210,7 @@ def line(random) -> list[str]:
     return words
 
 
+@pytest.mark.exhaustive
 def test_no_command_ends_in_a_traceback(tries, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine").mkdir()

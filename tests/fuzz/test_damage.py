@@ -270,6 +270,7 @@ def looks(path, folder):
         ph.export(run, folder / f"run.{ending}")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore:The page has charts only")
 def test_what_a_store_says_of_its_run_is_held_to_its_types(tries, tmp_path):
     model = ph.Model(gravity=(0, 0, -9.81))

@@ -72,6 +72,7 @@ def test_an_arm_under_pd_moves_as_in_mujoco_under_servos(limited):
     assert np.abs(other - wanted).max() > 1e-4
 
 
+@pytest.mark.exhaustive
 def test_so_does_the_arm_of_the_documentation(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)

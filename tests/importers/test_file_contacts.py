@@ -55,6 +55,90 @@ def test_without_a_request_bodies_pass_through_each_other():
     assert "load_model(…, contacts=True)" in str(model.not_carried[0])
 
 
+def test_a_floor_takes_the_place_of_planes_below_it():
+    with_floor = pairs(load(contacts=True, floor=True))
+    assert frozenset(("floor", "left")) in with_floor
+    assert not any("world" in pair for pair in with_floor)
+    # Shapes may come to a plane that lies above the floor, or is tilted.
+    for more in (0.05, ph.shapes.Plane(rotation=ph.rotation_vector((0.3, 0, 0)), position=(0, 0, -3), name="tilted")):
+        assert any("world" in pair for pair in pairs(load(contacts=True, floor=-0.05 if more == 0.05 else more)))
+
+
+ARMS = """
+<mujoco><worldbody><body name="base" pos="0 0 2"><freejoint/><geom name="base" type="sphere" size="0.05" mass="1"/>
+  {arms}</body></worldbody></mujoco>
+"""
+
+
+def arm(name: str, x: float) -> str:
+    """Two links of 0.4 m with balls at their ends."""
+    return (
+        f'<body name="{name}-upper" pos="{x} 0 0"><joint name="{name}-1" axis="0 1 0"/>'
+        f'<geom name="{name}-upper" type="sphere" pos="0 0 -0.4" size="0.03" mass="1"/>'
+        f'<body name="{name}-lower" pos="0 0 -0.4"><joint name="{name}-2" axis="1 1 0"/>'
+        f'<geom name="{name}-lower" type="sphere" pos="0 0 -0.4" size="0.04" mass="1"/></body></body>'
+    )
+
+
+def test_shapes_that_joints_never_bring_together_have_no_contact():
+    import mujoco
+
+    xml = ARMS.format(arms=arm("a", -0.55) + arm("b", 0.55))
+    carried = pairs(ph.load_model(xml, contacts=True))
+    m = mujoco.MjModel.from_xml_string(xml)
+    data, generator = mujoco.MjData(m), np.random.default_rng(0)
+    nearest: dict[frozenset[str], float] = {}
+    names = [mujoco.mj_id2name(m, mujoco.mjtObj.mjOBJ_GEOM, k) for k in range(m.ngeom)]
+    for _ in range(1000):
+        data.qpos[7:] = generator.uniform(-np.pi, np.pi, 4)
+        mujoco.mj_kinematics(m, data)
+        for i in range(m.ngeom):
+            for j in range(i):
+                gap = np.linalg.norm(data.geom_xpos[i] - data.geom_xpos[j]) - m.geom_size[i, 0] - m.geom_size[j, 0]
+                pair = frozenset((names[i], names[j]))
+                nearest[pair] = min(nearest.get(pair, np.inf), gap)
+    assert all(pair in carried for pair, gap in nearest.items() if gap < 0 and not _are_joined(pair))
+    assert frozenset(("a-lower", "b-lower")) in carried
+    assert nearest[frozenset(("a-upper", "b-upper"))] > 0
+    assert frozenset(("a-upper", "b-upper")) not in carried
+
+
+def _are_joined(pair: frozenset[str]) -> bool:
+    arms = {name[0] for name in pair if name != "base"}
+    return len(arms) == 1 and ("base" not in pair or any("upper" in name for name in pair))
+
+
+def test_kinds_of_pairs_come_in_one_order():
+    body = (
+        '<body name="{0}" pos="{1} 0 0.2"><freejoint/><geom name="{0}" type="{2}" size="0.1 0.1 0.1" mass="1"/></body>'
+    )
+    kinds = ("box", "sphere", "box", "sphere")
+    bodies = "".join(body.format(f"{kind}-{k}", k, kind) for k, kind in enumerate(kinds))
+    model = ph.load_model(f"<mujoco><worldbody>{bodies}</worldbody></mujoco>", contacts=True).model
+    mixed = {(type(rule.first).__name__, type(rule.second).__name__) for rule in model.contact_rules}
+    assert mixed == {("Box", "Box"), ("Box", "Sphere"), ("Sphere", "Sphere")}
+
+
+def overlap(geom: str, size: str, distance: float) -> bool:
+    """Whether two equal shapes beside each other along x are listed as overlapping."""
+    body = f'<body name="{{0}}" pos="{{1}} 0 0.3"><freejoint/><geom type="{geom}" size="{size}" mass="1"/></body>'
+    xml = f"<mujoco><worldbody>{body.format('one', 0)}{body.format('two', distance)}</worldbody></mujoco>"
+    return "contacts" in losses(ph.load_model(xml, contacts=True))
+
+
+@pytest.mark.parametrize("geom", ["box", "cylinder", "capsule", "ellipsoid", "sphere"])
+def test_overlaps_at_the_start_are_found(geom):
+    size = {"sphere": "0.1", "box": "0.1 0.1 0.2", "ellipsoid": "0.1 0.1 0.2"}.get(geom, "0.1 0.2")
+    assert not overlap(geom, size, 0.2 + 1e-4)
+    assert overlap(geom, size, 0.2 - 1e-4)
+
+
+def test_what_touches_at_the_start_does_not_overlap():
+    # Within MuJoCo's own error.
+    assert not overlap("sphere", "0.1", 0.2 - 1e-7)
+    assert overlap("sphere", "0.1", 0.2 - 1.5e-6)
+
+
 def test_masks_and_exclusions():
     assert frozenset(("left", "right")) not in pairs(
         load(contacts=True, more='<contact><exclude body1="left" body2="right"/></contact>')

@@ -24,6 +24,7 @@ def imported(q, v):
     return ph.load_model(ARM, positions=values[0], velocities=values[1], controls={"hip": 0.5, "push": -0.7})
 
 
+@pytest.mark.exhaustive
 def test_they_are_what_passive_elements_and_actuators_do():
     m = mujoco.MjModel.from_xml_string(ARM)
     data = mujoco.MjData(m)

@@ -185,6 +185,7 @@ def twist_rate(body, system, q, v, acceleration):
     return jax.jvp(twist, (0.0,), (1.0,))[1]
 
 
+@pytest.mark.exhaustive
 def test_joints_transmit_the_same_loads_whether_followers_are_coordinates_or_not():
     couplings = '<joint joint1="d" joint2="a" polycoef="0.05 -0.7 0 0 0"/>'
     imported = ph.load_model(FINGERS.format(couplings), positions={"a": 0.3}, velocities={"a": 0.7}, limits=False)
@@ -288,6 +289,7 @@ RACK = '<equality><joint joint1="y" joint2="x" polycoef="0 0.3 0 0 0"/></equalit
 MOTOR = '<actuator><position joint="x" kp="1e-9"/></actuator>'
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("part", [RACK, pytest.param(MOTOR, marks=pytest.mark.exhaustive)], ids=["rack", "motor"])
 def test_turns_of_a_hinge_along_which_the_file_acts_are_read_in_absolute_coordinates(part, tmp_path):
     path = tmp_path / "gear.xml"

@@ -40,6 +40,7 @@ def stack(order, aligned):
     return HEAD.format("".join(joints), "".join(motors))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("order", "aligned"),
     [
@@ -76,6 +77,7 @@ def test_stacks_of_joints_move_and_are_read_as_in_mujoco(order, aligned):
             np.testing.assert_allclose(found, values, atol=1e-12)
 
 
+@pytest.mark.exhaustive
 def test_runs_of_stacked_joints_are_read_back(tmp_path):
     stack = """
       <mujoco><worldbody><body name="base"><freejoint/><geom type="box" size=".1 .1 .1" mass="1"/>

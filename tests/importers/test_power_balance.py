@@ -106,6 +106,7 @@ def gap(motion: Motion, h: float, without: str = "") -> float:
     return abs(ends[1] - ends[0] - total) / max(map(abs, each.values()))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("motion", [FREE, PRESSED])
 def test_the_balance_of_power_closes_to_the_order_of_the_method(motion):

@@ -146,6 +146,7 @@ def test_the_package_for_macros_itself(tmp_path):
         ph.load_model(tmp_path / "a.xacro")
 
 
+@pytest.mark.exhaustive
 def test_runs_of_files_that_save_loads_resume_with_them(tmp_path):
     problem = ph.load_model(EXAMPLES / "arm.urdf").problem(t1=0.02, h=1e-3, save_loads=True)
     ph.simulate(problem, t1=0.01, store=tmp_path / "run.zarr")

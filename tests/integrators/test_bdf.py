@@ -205,6 +205,7 @@ def pulse_model(begin: float) -> Any:
     return model.problem("SE3", t1=0.6)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("begin", [0.02, 0.5])
 def test_short_pulses_between_breakpoints_are_seen_as_a_whole(begin: float) -> None:

@@ -256,6 +256,7 @@ def test_trees_have_costly_tangents_beside_rods_and_with_closed_contacts() -> No
         assert UnilateralSystem(system, (), jnp.zeros(0, bool)).has_costly_tangent == costly
 
 
+@pytest.mark.exhaustive
 def test_joint_coordinates_take_simplified_iterations_by_default() -> None:
     model = ph.Model(gravity=(0, 0, -9.81))
     before = model.ground

@@ -107,6 +107,7 @@ def test_backward_steps_undo_forward_ones(method, inertias):
     assert (apart < 1e-12) == method.symmetric
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(10)
 @pytest.mark.parametrize(("method", "inertias"), _METHODS, ids=_IDS)
 def test_maps_are_symplectic(method, inertias):

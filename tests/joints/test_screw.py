@@ -32,6 +32,7 @@ def spindle(swapped: bool = False, slip: float = 0.0) -> tuple[ph.Model, Any]:
     return model, joint
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("formulation", "method", "h", "swapped"),
@@ -57,6 +58,7 @@ def test_a_nut_falls_and_turns_as_in_the_textbook(formulation: str, method: str,
     np.testing.assert_allclose(energy, energy[0], rtol=1e-12 if method == "eml" else 1e-6)
 
 
+@pytest.mark.exhaustive
 def test_the_thread_carries_the_weight_by_a_force_and_a_moment() -> None:
     model, _ = spindle()
     system, state = model.assemble("SO3xR3")

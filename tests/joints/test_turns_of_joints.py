@@ -150,6 +150,7 @@ MOTORS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "force", [pytest.param(f, marks=() if f in ("spring", "servo") else pytest.mark.exhaustive) for f in FORCES]
 )

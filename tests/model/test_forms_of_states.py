@@ -24,6 +24,7 @@ def last(run):
     return jax.tree.map(lambda x: x[-1], run.state)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "method",
     ["symplectic", "eml", *(pytest.param(m, marks=pytest.mark.exhaustive) for m in ("mpl", "rattle", "rkmk4", "bdf"))],

@@ -13,7 +13,7 @@ from polhode.joints._frames import axis, frame
 from polhode.multibody import consistent_start, redundant_constraints
 from polhode.multibody.mechanism.poses import Pose
 from polhode.multibody.redundant_constraints import _solve_blocks
-from polhode.multibody.stability_limits import _Columns, _largest
+from polhode.multibody.stability_limits import _Columns, _largest, stability_limit
 from polhode.results.observer import BatchedObserver, Observer
 
 
@@ -166,3 +166,41 @@ def test_loads_without_stiffness_bound_no_step(formulation):
     model.add(ph.forces.PointForce(arm, lambda t: jnp.array([1.0, 0, 0])))
     system, state = model.assemble(formulation)
     assert system.explicit_limit(0.0, state, 0.01) == ""
+
+
+def test_stiff_elements_bound_steps_in_joint_coordinates_too():
+    """An arm on a spring with a damper, then with a spring along its angle; a ball on a compliant floor."""
+    frequency, rate, lever, inertia = 2000.0, 300.0, 0.8, 0.35
+    model = ph.Model()
+    arm = model.add_body(mass=1.0, inertia=(0.1, 0.1, 0.1), position=(0.5, 0, 0), name="arm")
+    hinge = model.add(ph.joints.Revolute(model.ground, arm, point=(0, 0, 0), axis=(0, 1, 0)))
+    stiffness, damping = (x * inertia / lever**2 for x in (frequency**2, rate))
+    ends = (lever, 0, -1), (lever, 0, 0)
+    model.add(ph.forces.SpringDamper(model.ground, arm, *ends, stiffness=stiffness, damping=damping))
+    limit = stability_limit(*_in_joint_coordinates(model))
+    np.testing.assert_allclose((limit.frequency, limit.rate), (frequency, rate), rtol=1e-9)
+    assert limit.bodies == ("arm",)
+    model.add(ph.forces.JointSpring(hinge, stiffness=3 * frequency**2 * inertia))
+    limit = stability_limit(*_in_joint_coordinates(model))
+    np.testing.assert_allclose(limit.frequency, 2 * frequency, rtol=1e-9)
+
+
+def test_compliant_contacts_bound_steps_in_all_coordinates():
+    """A foot over the floor, on a leg with a hinge: not touching yet."""
+    model = ph.Model()
+    model.ground.add_shape(ph.shapes.Plane())
+    foot = model.add_body(
+        shape=ph.shapes.Sphere(0.05), mass=1.0, inertia=(0.1,) * 3, position=(0.5, 0, 0.1), name="foot"
+    )
+    model.add(ph.joints.Revolute(model.ground, foot, point=(0, 0, 0.5), axis=(0, 1, 0)))
+    model.contacts(law="compliant", stiffness=1e6, friction=0, exponent=1)
+    limits = [stability_limit(system, 0.0, state) for system, state in map(model.assemble, ("minimal", "SO3xR3"))]
+    # At a height of 0.4 below the hinge and a lever of 0.5 to the normal.
+    expected = np.sqrt(1e6 * 0.5**2 / (0.1 + 0.5**2 + 0.4**2))
+    np.testing.assert_allclose([limit.frequency for limit in limits], expected, rtol=1e-6)
+    assert [limit.bodies for limit in limits] == [("foot",)] * 2
+
+
+def _in_joint_coordinates(model):
+    system, state = model.assemble("minimal")
+    return system, 0.0, state

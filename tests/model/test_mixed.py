@@ -74,6 +74,7 @@ def accelerations(system: Any, state: Any) -> dict[str, Any]:
     return {name: jnp.concatenate((omega[k], u[k])) for k, name in enumerate(system.names)}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("own", ["SE3", pytest.param("euler-parameters", marks=pytest.mark.exhaustive)])
 def test_bodies_accelerate_as_in_absolute_coordinates(own):
     found, expected = (
@@ -113,6 +114,7 @@ def test_derivatives_are_those_of_forces_and_constraints():
         np.testing.assert_allclose(own, other, atol=1e-11 * size)
 
 
+@pytest.mark.exhaustive
 def test_an_outline_has_the_places_of_all_blocks():
     system, (q, v) = spacecraft("SE3").assemble("minimal")
     assert isinstance(system, MultibodySystem)

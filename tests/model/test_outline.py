@@ -16,7 +16,7 @@ def matrices(coordinates, mechanism, t, q, v):
     return A, coordinates.jacobian(mechanism, t, q)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     ("name", "formulation"),
     [

@@ -213,6 +213,7 @@ def crank(solution):
     return np.unwrap(np.asarray(solution.outputs["joint_positions"])[:, 0])
 
 
+@pytest.mark.exhaustive
 def test_a_loop_in_a_file_that_starts_stretched_out_stays_closed(tmp_path):
     path = tmp_path / "parallelogram.xml"
     path.write_text(FILE)
@@ -253,6 +254,7 @@ def test_drives_that_agree_at_the_start_only_end_the_run():
     assert solution.audit()["position"].verdict == "broken"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "saved", [{"save_every": 10}, {"save_every": None}, {"save_at": np.linspace(0, 1, 3)}], ids=str
@@ -267,6 +269,7 @@ def test_drives_that_disagree_between_frames_only_end_the_run(saved):
     assert "drive-2" in solution.stats["diagnosis"]
 
 
+@pytest.mark.exhaustive
 def test_a_choice_for_the_start_is_refused():
     model = parallelogram()
     right = model.assemble("minimal", redundant="minimum-norm")[0].dropped

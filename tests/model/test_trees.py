@@ -19,6 +19,7 @@ from polhode.multibody.coordinates.tree.coordinates import JointTree
 from polhode.multibody.coordinates.tree.dependent_coordinates import reduce_tree
 from polhode.multibody.coordinates.tree.joint_forces import CoordinateIndex
 from polhode.multibody.coordinates.tree.mass import lump
+from polhode.systems.mechanical.tangent import Weights, sum_of_tangents
 
 TIME = jnp.zeros(())
 
@@ -136,6 +137,7 @@ def chain(n: int) -> ph.Model:
     return model
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("gravity", [(0.3, -0.2, -9.81), pytest.param((0.0, 0.0, 0.0), marks=pytest.mark.exhaustive)])
 def test_loops_carry_forces_as_absolute_coordinates_do(gravity, monkeypatch):
     model = loaded_tree(gravity)
@@ -188,3 +190,17 @@ def test_followers_carry_their_loads_to_what_they_follow(system):
     G = np.array([np.asarray(reduced.rates(jnp.asarray(e))) for e in np.eye(reduced.n)]).T
     assert G.shape == (whole.n, whole.n - 2)
     agree(matrix(reduced, tuple(points)), G.T @ M @ G)
+
+
+def test_sum_of_matrices_in_one_sweep(system):
+    """M, C and K T at once are those one by one, with joints whose velocities don't commute."""
+    of, q, v = system
+    increment = 0.4 * jnp.asarray(np.random.default_rng(5).standard_normal(of.n))
+    weights = Weights(1.0, 0.02, 0.01)
+    swept = evaluated(
+        lambda q, v, u: to_dense(of.tangent(TIME, q, v, u, weights).matrix, (of.n, of.n)), q, v, increment
+    )
+    single = evaluated(
+        lambda q, v, u: to_dense(sum_of_tangents(of, TIME, q, v, u, weights).matrix, (of.n, of.n)), q, v, increment
+    )
+    np.testing.assert_allclose(swept, single, rtol=1e-11, atol=1e-11)

@@ -40,6 +40,7 @@ def test_order_is_2_for_positions_attitudes_and_velocities(method):
     assert np.log2(errors[0]) - np.log2(errors[1]) == pytest.approx([2, 2, 2], abs=0.1)
 
 
+@pytest.mark.exhaustive
 def test_energy_and_momentum_about_the_vertical_are_kept_by_emh_alone():
     problem, size = tumbling_body(), {}
     for method in ("emh", "mph"):

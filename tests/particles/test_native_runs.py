@@ -131,6 +131,7 @@ def test_the_same_bytes_whatever_the_effort_and_wherever_they_go(monkeypatch, tm
     assert [a.tobytes() for a in parts(resumed.state)] == once
 
 
+@pytest.mark.exhaustive
 def test_lists_that_are_full_end_the_run():
     found = run(pile(capacity=1), throw=False)
     assert found.stats["compiled"]["by"] != "xla"

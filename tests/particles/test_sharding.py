@@ -69,6 +69,7 @@ def test_domains_are_compact(runs):
     assert runs["collision"]["compact"] < 0.45
 
 
+@pytest.mark.exhaustive
 def test_runs_in_single_precision_and_into_stores(runs):
     found = runs["ring"]
     assert found["dtype"] == "float32"

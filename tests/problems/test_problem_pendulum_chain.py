@@ -84,6 +84,7 @@ def test_tridiagonal_solver(n):
     np.testing.assert_allclose(matrix @ np.asarray(solution), right, atol=1e-13 * (1 + np.max(np.abs(solution))))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", ["energy", "vertical_angular_momentum"])
 @pytest.mark.parametrize("n", [1, 3, MAX_UNROLLED + 3])

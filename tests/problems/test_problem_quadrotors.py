@@ -147,6 +147,7 @@ def tracking_run():
     return problem, times, solve(problem, times, rtol=1e-12)
 
 
+@pytest.mark.exhaustive
 def test_published_tracking(tracking_run):
     problem, times, states = tracking_run
     errors = [float(problem.outputs["tracking_error"](t, s)) for t, s in zip(times, states, strict=True)]

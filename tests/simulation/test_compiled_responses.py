@@ -41,6 +41,7 @@ def test_more_events_than_a_block_has_rows_are_those_of_a_cosine(monkeypatch):
     np.testing.assert_allclose(np.asarray(run.state)[:, 0], np.cos(run.t), atol=1e-7)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("schedule", [{"save_every": 3}, {"save_at": np.linspace(0, 6, 601)}], ids=["steps", "times"])
 def test_the_host_and_compiled_steps_make_the_same_run(schedule, monkeypatch):
     calls, act = [], EventHandler.act
@@ -107,6 +108,7 @@ def test_an_action_that_returns_another_structure_is_named():
         ph.simulate(OSCILLATOR, "rkmk4", state0=START, t1=2.0, h=0.05, events=swap)
 
 
+@pytest.mark.exhaustive
 def test_an_action_that_breaks_a_constraint_is_explained():
     model = ph.Model(gravity=(0, 0, -9.81))
     body = model.add_body(mass=1.0, inertia=(0.1, 0.1, 0.02), position=(0, 0, -0.5))
@@ -156,6 +158,7 @@ def test_steps_that_are_not_searched_have_nothing_to_find(monkeypatch):
     assert not np.asarray(calm)[crossed].any()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("count", "compiled"), [(2, True), (5, False)])
 def test_impacts_of_large_systems_are_left_to_the_host(count, compiled, monkeypatch):
     """Compiled into the steps of 60 unknowns they take minutes, and gigabytes."""

@@ -78,6 +78,7 @@ def listening() -> list[tuple[str, int]]:
     return [(c.laddr.ip, c.laddr.port) for c in connections if c.status == psutil.CONN_LISTEN]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore")
 def test_nobody_without_its_certificates_reaches_a_local_cluster():
     distributed = pytest.importorskip("distributed")

@@ -196,3 +196,36 @@ def test_wrong_events_are_explained():
             ph.simulate(free_fall(), "rkmk4", events=wrong, **start)
     with pytest.raises(ValueError, match="direction"):
         ph.Event(lambda t, y: y[0], direction=2)
+
+
+def test_accelerations_that_detection_knows_are_those_of_the_next_step():
+    """A step with a known slope is the step without, to the last bit, and takes the slope that it is given."""
+    field = lambda t, y: jnp.array([y[1], -jnp.sin(y[0]) + 0.1 * t])  # noqa: E731
+    y, t, h = jnp.array([0.3, 0.4]), jnp.asarray(0.7), jnp.asarray(0.05)
+    for name in ("rkmk4", "rkmk4-2c", "cf4"):
+        method = ph.integrators.get(name)
+
+        def end(slope, method=method):
+            system = ph.VectorField(Rn(2), field, slope=slope)
+            return np.asarray(method.step(system, t, h, method.init(system, t, h, y))[0].state)
+
+        np.testing.assert_array_equal(end(field(t, y)), end(None))
+        assert np.all(end(field(t, y) + 1.0) != end(None))
+
+
+class _Pushed(eqx.Module):
+    """A mass whose load at the jump itself is that before it."""
+
+    breakpoints = (0.31,)
+
+    def __call__(self, t, y):
+        return jnp.array([y[1], jnp.where(t <= 0.31, 1.0, -2.0)])
+
+
+def test_watching_velocities_changes_no_step_and_knows_no_slope_across_jumps():
+    system, watch = ph.VectorField(Rn(2), _Pushed()), ph.Event(lambda t, y: y[1] + 100.0)
+    alone, watched = (
+        ph.simulate(system, "rkmk4", state0=jnp.zeros(2), t1=1.0, h=0.1, events=events) for events in ((), watch)
+    )
+    np.testing.assert_array_equal(watched.state, alone.state)
+    np.testing.assert_allclose(watched.state[-1, 1], 0.31 - 2 * 0.69, atol=1e-14)

@@ -44,6 +44,7 @@ def same(a, b):
     np.testing.assert_array_equal(a.events.after, b.events.after)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "steps",

@@ -24,6 +24,7 @@ def wheel(formulation: str, speed: float):
     return model.problem(formulation, t1=3.0), axle
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("formulation", "method", "steps"),
@@ -51,6 +52,7 @@ def clocks(speed: Any):
     ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("steps", [{"h": 0.5}, {"rtol": 1e-7, "max_steps": 400}], ids=["constant", "controlled"])
 def test_clocks_lose_no_tick_on_the_host_and_in_batches(steps):

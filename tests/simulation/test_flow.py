@@ -26,6 +26,7 @@ def same_bytes(a, b):
     return all(np.asarray(x).tobytes() == np.asarray(y).tobytes() for x, y in pairs)
 
 
+@pytest.mark.exhaustive
 def test_no_loop_needs_the_task_or_the_plan_of_a_solution():
     """Nor what a loop steps with, or a checkpoint keeps."""
     imports = Tree(ROOT).needs(False)

@@ -104,6 +104,7 @@ def test_stops_are_alike_in_all_coordinates():
     np.testing.assert_allclose(runs[0].events.t, runs[1].events.t, atol=1e-8)
 
 
+@pytest.mark.exhaustive
 def test_a_body_comes_to_rest_on_its_stop():
     model = ph.Model(gravity=(0, 0, -G))
     body = model.add_body(mass=1.0, inertia=(1, 1, 1), position=(0, 0, 1))

@@ -354,6 +354,7 @@ def test_runs_killed_at_random_moments_leave_what_continues_to_the_same_bytes(ki
     assert_fresh(kills)
 
 
+@pytest.mark.exhaustive
 def test_a_run_of_them(tried, place, rng):
     assert_fresh(broken_off(tried("unconstrained", seconds=SECONDS / 2), "SIGKILL", place, rng))
 
@@ -444,6 +445,7 @@ def test_any_file_that_a_resumed_run_writes_may_be_its_last(tmp_path, monkeypatc
     assert lost == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("publishing_often")
 def test_a_run_that_waited_for_space_and_was_killed_continues(tmp_path, monkeypatch):
     top, path, lost = ph.problems.get("heavy-top"), tmp_path / "run.zarr", []

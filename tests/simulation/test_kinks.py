@@ -116,6 +116,7 @@ def test_they_hold_inside_transformations():
     assert gradient == pytest.approx((sides[0] - sides[1]) / 2e-4, rel=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_events_keep_kinks_at_the_ends_of_steps_inside_transformations():
     """Later events must not carry ends of controlled steps away from the kinks."""
     kick = ph.Event(lambda t, y: y[1] - 1.0, lambda t, y: y * jnp.array([1.0, -0.5]), direction=-1)
@@ -252,6 +253,7 @@ def test_controlled_steps_see_both_sides_of_a_jump():
     np.testing.assert_allclose(back.state[-1], START, atol=1e-5)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("method", ["rk4", "dopri5"])
 def test_jumps_hold_inside_transformations_and_for_derivatives(method):
     at = np.array([0.21, 0.2137, 0.22, 0.99])

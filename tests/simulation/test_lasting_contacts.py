@@ -53,6 +53,7 @@ def test_starts_beyond_a_stop_are_refused_by_name():
         ph.simulate(arm.problem("minimal", t1=0.1), events=events)
 
 
+@pytest.mark.exhaustive
 def test_ranges_of_a_file_are_rigid_stops():
     arm = ph.load_model(ARM.replace('name="i" axis="0 1 0"', 'name="i" axis="0 1 0" range="-1 0.5"'), limits=False)
     joint = arm.joints["i"]

@@ -23,6 +23,7 @@ def slider(formulation, restitution, lift=0.0, velocity=0.0, t1=1.5):
     return model.problem(formulation, t1=t1, h=0.005), ph.events.stop(guide, lower=-0.2, restitution=restitution)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("formulation", "method", "steps"),
     [
@@ -51,6 +52,7 @@ def test_what_rests_on_a_stop_is_lifted_off_when_it_must(formulation, method, st
     assert contact.gap.min() > -1e-9
 
 
+@pytest.mark.exhaustive
 def test_bounces_that_accumulate_end_in_rest_and_a_resumed_run_has_equal_bytes(tmp_path):
     problem, stop = slider("minimal", 0.5, velocity=0.3, t1=2.5)
     whole = ph.simulate(problem, "rkmk4", events=stop, store=tmp_path / "whole")
@@ -78,6 +80,7 @@ def test_a_run_that_begins_on_a_stop_rests_there_from_the_start():
     np.testing.assert_allclose(second.joints["guide"].displacement[-1] + 0.2, 60 * (1.5 - off) ** 3 / 12, atol=1e-12)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("formulation", "method"), [("livens", "eml"), ("SO3xR3", "rattle")])
 def test_methods_that_can_hold_no_contact_say_so_before_they_begin(formulation, method):
     problem, stop = slider(formulation, 0.0)
@@ -180,6 +183,7 @@ def test_an_elbow_with_plastic_stops_closes_and_opens_in_all_coordinates(formula
     assert run.audit()["energy"].max_drift < error
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("rates", "stops"),
     [

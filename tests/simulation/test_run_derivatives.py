@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -44,6 +45,7 @@ def top(values, integrator="rkmk4", **how):
     return ph.simulate(changed, integrator, state0=(q, omega * values[2]), **{"h": 2e-3, "t1": 0.03, **how})
 
 
+@pytest.mark.exhaustive
 def test_gradient_of_everything_saved_equals_that_of_the_expression(expressions):
     def function(values):
         run = top(values, "lie-euler", save_every=4)
@@ -166,6 +168,7 @@ def test_checkpoints_are_about_as_many_as_steps_between_them(monkeypatch, few, b
     assert max(np.diff(numbers)) <= bound
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "save",
     [{"save_every": 7}, {"save_at": [0.0, 0.0006, 0.0012, 0.00331, 0.00333, 0.01, 0.0201, 0.03]}],
@@ -237,6 +240,7 @@ def test_gradients_of_systems_that_are_loops_over_arrays(method, expressions):
     np.testing.assert_allclose(native, (function(9.91) - function(9.71)) / 0.2, rtol=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_outputs_may_capture_objects_with_traced_numbers():
     def last_momentum(mass):
         model = ph.Model(gravity=(0, 0, -10.0))
@@ -251,3 +255,31 @@ def test_outputs_may_capture_objects_with_traced_numbers():
     # m v with v = -g t: the momentum's derivative is the velocity.
     np.testing.assert_allclose(jax.grad(last_momentum)(2.0), -5.0, rtol=1e-12)
     np.testing.assert_allclose(jax.jvp(last_momentum, (2.0,), (1.0,))[1], -5.0, rtol=1e-12)
+
+
+class _Moved(eqx.Module):
+    """A place that moves at the velocity of a table."""
+
+    velocity: ph.PiecewiseLinear
+
+    def __call__(self, t, y):
+        return jnp.reshape(self.velocity(t), (1,)) + 0.0 * y
+
+
+def test_gradients_by_the_points_of_a_long_table_are_weights_of_simpson_in_machine_code(monkeypatch):
+    """Steps end at each fourth point: a step of the classical method is Simpson's rule on every second one."""
+    monkeypatch.setattr(traced, "_expression", lambda *_: pytest.fail("It is a program of XLA."))
+    steps, h = 100, 0.01
+    times = np.linspace(0, 1, 4 * steps + 1)
+
+    def end(values):
+        system = ph.VectorField(ph.spaces.Rn(1), _Moved(ph.PiecewiseLinear(times, values)))
+        return ph.simulate(system, "rkmk4", state0=jnp.zeros(1), t1=1.0, h=h, save_every=None).state[-1, 0]
+
+    weights = np.zeros(len(times))
+    weights[::4], weights[2::4] = h / 3, 4 * h / 6
+    weights[[0, -1]] = h / 6
+    values = jnp.asarray(np.cos(3 * times))
+    np.testing.assert_allclose(jax.grad(end)(values), weights, atol=1e-12)
+    direction = np.sin(40 * times)
+    np.testing.assert_allclose(jax.jvp(end, (values,), (jnp.asarray(direction),))[1], weights @ direction, atol=1e-12)

@@ -65,6 +65,7 @@ def exact(height, restitution, t):
     return jnp.array([speed * since - G * since**2 / 2, speed - G * since])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("mode", [jax.jacfwd, jax.jacrev])
 @pytest.mark.parametrize("steps", [{"h": 0.05}, {"rtol": 1e-9, "max_steps": 64}], ids=["constant", "controlled"])

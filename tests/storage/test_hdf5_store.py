@@ -146,6 +146,7 @@ def crashing(monkeypatch):
     return after
 
 
+@pytest.mark.exhaustive
 def test_a_process_that_ends_at_any_write_leaves_an_exact_prefix(tmp_path, spin_frames, crashing, monkeypatch):
     whole, path, number, plain = spin_frames(400), tmp_path / "run.h5", 0, journaled_file.write_bytes
     seen: list[int] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import gc
+import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -332,7 +333,9 @@ def _refuse(*_: Any) -> Any:
 
 def derivatives_by_xla(row: Row) -> Derivatives:
     """The same, taken by JAX and compiled by XLA."""
-    with on_arrays():
+    with on_arrays(), warnings.catch_warnings():
+        # The limit of nothing that is set here would have all programs called long.
+        warnings.simplefilter("ignore", ph.CompileTimeWarning)
         return _complete(np.asarray(quick(jax.grad(lambda values: _number(row, values)), jnp.asarray(VALUES))))
 
 

@@ -100,6 +100,7 @@ def test_ten_million_frames_with_a_store_need_less_than_500_mb(tmp_path):
     assert read < 500
 
 
+@pytest.mark.exhaustive
 def test_frames_in_a_store_do_not_stay_in_memory(tmp_path):
     # What waits for the disk is bounded, and more than that is reached by both.
     few = printed(FRAMES.format(n=2_000_000), str(tmp_path / "few.zarr"))[0]

@@ -37,6 +37,7 @@ def scene_of(run):
     return found
 
 
+@pytest.mark.exhaustive
 def test_arrows_are_as_long_as_the_vectors(run):
     scene = scene_of(run)
     motion = sample(scene, run)
@@ -79,6 +80,7 @@ def test_rods_have_the_colour_of_their_curvature(rod, monkeypatch, tmp_path):
     assert np.ptp(expected, axis=0).max() > 0.05
 
 
+@pytest.mark.exhaustive
 def test_films_say_what_their_colours_mean(run, rod, monkeypatch, tmp_path):
     small(monkeypatch)
     for of, looks in ((run, ({}, {"arrows": "weight"})), (rod, ({}, {"tint": "curvature"}))):

@@ -49,6 +49,7 @@ def symbols(run, name):
     return rows
 
 
+@pytest.mark.exhaustive
 def test_symbols_are_where_joints_are(run):
     ((pin, place, axis),) = symbols(run, "pin")
     assert pin.shape == "cylinder"

@@ -45,16 +45,19 @@ class Pair(NamedTuple):
 
 def build_contacts(model: ModelParts, layout: AbstractLayout) -> ShapeContacts | None:
     """The contacts of a model in the rows of a layout; None where nothing can touch."""
+    pairs = list(pairs_of(model, "rigid"))
+    plain = _plain_shapes(pairs)
+    structures = {key: _kind(shape) for key, shape in plain.items()}
     kinds: dict[Hashable, list[Pair]] = {}
-    for pair in pairs_of(model, "rigid"):
-        kinds.setdefault((_kind(pair.first_shape), _kind(pair.second_shape)), []).append(pair)
+    for pair in pairs:
+        kinds.setdefault((structures[id(pair.first_shape)], structures[id(pair.second_shape)]), []).append(pair)
     if not kinds:
         return None
     groups, labels, rules = [], [], []
     for pairs in kinds.values():
         group = PairGroup(
-            stack_trees([plain_shape(pair.first_shape) for pair in pairs]),
-            stack_trees([plain_shape(pair.second_shape) for pair in pairs]),
+            stack_trees([plain[id(pair.first_shape)] for pair in pairs]),
+            stack_trees([plain[id(pair.second_shape)] for pair in pairs]),
             _nodes(layout, [pair.first for pair in pairs]),
             _nodes(layout, [pair.second for pair in pairs]),
         )
@@ -157,9 +160,21 @@ def plain_shape(shape: AbstractShape) -> AbstractShape:
     return dataclasses.replace(shape.as_arrays(), name=None, colour=None)
 
 
-def _kind(shape: AbstractShape) -> Hashable:
+def _plain_shapes(pairs: Sequence[Pair]) -> dict[int, AbstractShape]:
+    """The plain shapes of pairs, with arrays as long as those of others of their class, by the ids of the shapes."""
+    shapes = {id(shape): shape for pair in pairs for shape in (pair.first_shape, pair.second_shape)}
+    classes: dict[type[AbstractShape], list[int]] = {}
+    for key, shape in shapes.items():
+        classes.setdefault(type(shape), []).append(key)
+    plain: dict[int, AbstractShape] = {}
+    for cls, keys in classes.items():
+        plain.update(zip(keys, cls.equalise([plain_shape(shapes[key]) for key in keys]), strict=True))
+    return plain
+
+
+def _kind(plain: AbstractShape) -> Hashable:
     """Equal for shapes that can be stacked."""
-    leaves, structure = jax.tree.flatten(plain_shape(shape))
+    leaves, structure = jax.tree.flatten(plain)
     return structure, tuple(jnp.shape(leaf) for leaf in leaves)
 
 

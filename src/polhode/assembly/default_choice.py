@@ -33,11 +33,12 @@ from polhode.systems.vector_field import VectorField
 if TYPE_CHECKING:
     from polhode.multibody.parts import ModelParts
 
-COUPLED = 210
+COUPLED = 900
 """Pairs of joint velocities of which one carries the other, up to which trees are in joint coordinates in implicit
-methods: the tangent grows with them. A chain of 20 has as many and starts in 5.3 s of generalized-α, in absolute
-coordinates in 3.0, with steps of 37 and 71 µs; a tree of 30 bodies with five limbs has 99 and takes 9.0 and 2.1 s, 32
-and 56 µs. Explicit methods have no bound: steps of `rkmk4` take 0.7 to 1.2 µs a link in chains of 10 to 100 links."""
+methods: the tangent grows with them. In quick code, absolute coordinates second: a chain of 30 has 465 and starts in
+4.8 and 3.1 s of generalized-α with steps of 79 and 410 µs, one of 40 has 820, 7.4 and 3.6 s, 172 and 380 µs; Talos has
+282, 17 and 8 s, 0.12 and 4.3 ms; a dog of 61 links, which has 865 and no absolute coordinates, starts in 24 s with
+steps of 0.5 ms. Explicit methods have no bound: steps of `rkmk4` take 0.7 to 1.2 µs a link in chains of 10 to 100."""
 
 COUPLED_BEHIND_FOLLOWERS = 1_500
 """The same in explicit methods where coordinates follow others, so that M is factorised. A guess, not a measurement: a

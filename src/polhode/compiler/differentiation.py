@@ -72,6 +72,7 @@ class DifferentiableFunction:
             self._program.closed_jaxpr.jaxpr,
             lambda: compile(ArrayLoopCode(), of_arrays()),
             lambda: compile(ScalarLoopCode(), self._of_scalars(derive)),
+            wrt=self._places,
         )
 
     def _of_scalars(self, derive: Derive) -> Program:

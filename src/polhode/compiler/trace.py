@@ -12,7 +12,7 @@ from jax.core import Tracer
 
 from polhode.compiler import size_limits
 from polhode.compiler.llvm.jit import is_compiler_missing
-from polhode.compiler.llvm.types import UnsupportedNativeOperation
+from polhode.compiler.llvm.types import TooManyOperations, UnsupportedNativeOperation
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.primitives.lowering import MACHINE_CODE, Backend
 from polhode.compiler.scalars.array_view import ArrayView
@@ -42,7 +42,7 @@ def on_scalars(program: TracedFunction, *examples: Any, wrt: Collection[int] | N
     `UnsupportedNativeOperation` where there is no such program.
     """
     if program.cost > size_limits.TRACED_OPERATIONS:
-        raise UnsupportedNativeOperation(f"{program.cost:.0f} operations")
+        raise TooManyOperations(f"{program.cost:.0f} operations")
     region, inputs = _inputs(program, examples, wrt or ())
     try:
         region.outputs = program.emit(ProgramBackend(region, wrt is not None), inputs)
@@ -79,5 +79,5 @@ def _inputs(program: TracedFunction, examples: Sequence[Any], wrt: Collection[in
 def small(region: Program) -> Program:
     """The same program; raises `UnsupportedNativeOperation` if it is too large to be compiled."""
     if region.size > size_limits.MACHINE_CODE:
-        raise UnsupportedNativeOperation(f"{region.size} operations")
+        raise TooManyOperations(f"{region.size} operations")
     return region

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.spaces.base import Point
@@ -12,6 +14,7 @@ from polhode.systems.mechanical.contact_set import (
     AbstractContactSet,
     ContactKinematics,
     ContactLaw,
+    ContactsAhead,
     PresentContacts,
 )
 
@@ -60,11 +63,50 @@ class CombinedContacts(AbstractContactSet):
             jnp.minimum(first.left_out, second.left_out),
         )
 
+    @property
+    def pair_numbers(self) -> np.ndarray:
+        return _append(self.first.pair_numbers, self.second.pair_numbers)
+
+    @property
+    def owners(self) -> np.ndarray:
+        return _append(self.first.owners, self.second.owners)
+
+    def again(self, system: Any, t: Array, q: Point, present: PresentContacts) -> ContactKinematics:
+        pairs = zip((self.first, self.second), self._split(present), strict=True)
+        return _join(*(part.again(system, t, q, own) for part, own in pairs))
+
+    def ahead(self, system: Any, t: Array, q: Point, present: PresentContacts) -> ContactsAhead:
+        pairs = zip((self.first, self.second), self._split(present), strict=True)
+        both = [part.ahead(system, t, q, own) for part, own in pairs]
+        return jax.tree.map(lambda *x: jnp.concatenate(x), *both)
+
+    def _split(self, present: PresentContacts) -> tuple[PresentContacts, PresentContacts]:
+        """Present contacts of both sets."""
+        first, second = present.kinematics.places
+        numbers, count = (None, None), self.first.count
+        if present.number is not None:
+            size = len(first.gap)
+            # All contacts of a set in their order need no numbers.
+            one, other = present.number[:size], present.number[size:] - count
+            numbers = (
+                None if size == count else jnp.where(one >= self.count, count, one),
+                None if len(second.gap) == self.second.count else other,
+            )
+        laws = self.first.law, self.second.law
+        parts = zip((first, second), laws, numbers, strict=True)
+        one, other = (PresentContacts(*part, present.left_out) for part in parts)
+        return one, other
+
     def columns(
         self, system: Any, q: Point, here: ContactKinematics, there: ContactKinematics
     ) -> Float[Array, "k rows n"]:
         pairs = zip((self.first, self.second), here.places, there.places, strict=True)
         return _join_rows(*(part.columns(system, q, *places) for part, *places in pairs))
+
+
+def _append(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Numbers of two sets, those of the second after those of the first."""
+    return np.concatenate((first, np.max(first, initial=-1) + 1 + second))
 
 
 def _numbers(part: PresentContacts) -> Array:

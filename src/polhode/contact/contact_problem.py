@@ -87,15 +87,18 @@ def unit_problem(problem: ContactProblem) -> tuple[UnitProblem, Float[Array, "k 
     G = problem.delassus
     if problem.compliance is not None:
         G = G + jnp.diag(problem.compliance)
-    own = jnp.mean(jnp.diag(G).reshape(k, rows)[:, :3], axis=1)
-    active, held, hold = problem.active & (own > 0), jnp.zeros(k, bool), None
+    coefficients = _coefficients(problem, rows)
+    own, counts = jnp.diag(G).reshape(k, rows)[:, :3], coefficients[:, :3] > 0
+    active, held, hold = problem.active & (own[:, 0] > 0), jnp.zeros(k, bool), None
+    # Rows and columns at different positions of slender bodies have products below zero too.
+    counts = counts & (own > 0) if problem.hold is not None else counts
+    own = jnp.sum(jnp.where(counts, jnp.maximum(own, 0.0), 0.0), axis=1) / jnp.maximum(jnp.sum(counts, axis=1), 1)
     if problem.hold is not None:
         held = (problem.hold >= 0) & (own > 0)
     acts = active | held
     mass = jax.lax.stop_gradient(jnp.where(acts, 1 / jnp.where(acts, own, 1.0), 0.0))
     if problem.hold is not None:
         hold = jnp.where(held, problem.hold / jnp.sqrt(jnp.where(held, mass, 1.0)), -1.0)
-    coefficients = _coefficients(problem, rows)
     # Without a normal impulse, friction with a bound of its own goes on.
     rows_act = jnp.stack((active, *(acts,) * (rows - 1)), axis=1)
     scale = jnp.where(rows_act, coefficients, 0.0) * jnp.sqrt(mass)[:, None]

@@ -20,6 +20,7 @@ from polhode.systems.mechanical.contact_set import (
     AbstractContactSet,
     ContactKinematics,
     ContactLaw,
+    ContactsAhead,
     PresentContacts,
     one_hot,
     pick,
@@ -74,6 +75,14 @@ class Ranking(NamedTuple):
         return Ranking(numbers, ranked, jnp.minimum(self.left_out, chosen[1].gap))
 
 
+class Selection(NamedTuple):
+    """Some contacts: their numbers, points, and the smallest gaps of their pairs; `APART` where there is none."""
+
+    number: Int[Array, " c"]
+    points: ContactPoints
+    nearest: Float[Array, " c"]
+
+
 class PairGroup(eqx.Module):
     """Pairs of shapes of two kinds.
 
@@ -97,20 +106,41 @@ class PairGroup(eqx.Module):
 
     def rank(self, poses: Any, first: int, ranking: Ranking) -> Ranking:
         """The ranking with the points of all pairs, in one loop; `first`: number of the first of them."""
+
+        def visit(_: None, ranking: Ranking, pair: Any) -> tuple[Ranking, None]:
+            number, *ends = pair
+            points = contact_points(*ends)
+            for slot in range(self.slots):
+                ranking = ranking.insert(number + slot, jax.tree.map(lambda x, slot=slot: x[slot], points))
+            return ranking, None
+
+        return scan_rows(visit, None, ranking, self._ends(poses, first))[0]
+
+    def look_up(self, poses: Any, first: int, selection: Selection) -> Selection:
+        """Some contacts, with the points of those that are of these pairs, in one loop."""
+
+        def visit(_: None, selection: Selection, pair: Any) -> tuple[Selection, None]:
+            number, *ends = pair
+            points, (_, old, nearest) = contact_points(*ends), selection
+            for slot in range(self.slots):
+                here = selection.number == number + slot
+                own = jax.tree.map(lambda x, slot=slot: x[slot], points)
+                old = jax.tree.map(
+                    lambda new, o, here=here: jnp.where(jnp.reshape(here, (-1, *(1,) * (o.ndim - 1))), new, o), own, old
+                )
+                nearest = jnp.where(here, jnp.min(points.gap), nearest)
+            return selection._replace(points=old, nearest=nearest), None
+
+        return scan_rows(visit, None, selection, self._ends(poses, first))[0]
+
+    def _ends(self, poses: Any, first: int) -> Any:
+        """Of each pair the number of its first point, and both shapes with the poses of their bodies."""
         numbers = first + self.slots * np.arange(len(self.first_nodes.numbers))
         ends = [
             (take(poses.x, nodes.numbers), take(poses.R, nodes.numbers))
             for nodes in (self.first_nodes, self.second_nodes)
         ]
-
-        def insert(_: None, ranking: Ranking, pair: Any) -> tuple[Ranking, None]:
-            number, one, pose, other, its_pose = pair
-            points = contact_points(one, pose, other, its_pose)
-            for slot in range(self.slots):
-                ranking = ranking.insert(number + slot, jax.tree.map(lambda x, slot=slot: x[slot], points))
-            return ranking, None
-
-        return scan_rows(insert, None, ranking, (jnp.asarray(numbers), self.first, ends[0], self.second, ends[1]))[0]
+        return jnp.asarray(numbers), self.first, ends[0], self.second, ends[1]
 
     def points(self, poses: Any) -> ContactPoints:
         """The points of all pairs, one after the other."""
@@ -149,6 +179,12 @@ class ShapeContacts(AbstractContactSet):
         return str(self.pairs[number])
 
     @property
+    def owners(self) -> np.ndarray:
+        counts = [np.full(len(group.first_nodes.numbers), group.slots) for group in self.groups]
+        slots = np.concatenate(counts)
+        return np.repeat(np.arange(len(slots)), slots)
+
+    @property
     def first_nodes(self) -> np.ndarray:
         """Rows of a motion that carry the first shape of each contact."""
         return np.concatenate([np.repeat(group.first_nodes.numbers, group.slots) for group in self.groups])
@@ -157,6 +193,15 @@ class ShapeContacts(AbstractContactSet):
     def second_nodes(self) -> np.ndarray:
         """Rows of a motion that carry the second shape of each contact."""
         return np.concatenate([np.repeat(group.second_nodes.numbers, group.slots) for group in self.groups])
+
+    @property
+    def pair_numbers(self) -> np.ndarray:
+        numbers, first = [], 0
+        for group in self.groups:
+            pairs = len(group.first_nodes.numbers)
+            numbers.append(np.repeat(first + np.arange(pairs), group.slots))
+            first += pairs
+        return np.concatenate(numbers)
 
     @property
     def connected_rows(self) -> set[tuple[int, int]]:
@@ -178,10 +223,39 @@ class ShapeContacts(AbstractContactSet):
         rows, drift = self._rows(system, q, points)
         return ContactKinematics(points.gap, rows, drift, points.feature, points)
 
+    def slips(self, system: Any, t: Array, q: Point, v: Vector) -> Float[Array, "k rows"]:
+        del t
+        return self.velocities(self.points(system.motion(q)), system.motion(q, v))
+
     def present(self, system: Any, t: Array, q: Point) -> PresentContacts:
         if self.room == self.count:
             return super().present(system, t, q)
         number, chosen, left_out = self._nearest(system.motion(q).poses)
+        return PresentContacts(self._of(number, chosen, system, q), self.law.of(number), number, left_out)
+
+    def again(self, system: Any, t: Array, q: Point, present: PresentContacts) -> ContactKinematics:
+        if present.number is None:
+            return self.kinematics(system, t, q)
+        return self._of(present.number, self._look_up(system, q, present.number).points, system, q)
+
+    def ahead(self, system: Any, t: Array, q: Point, present: PresentContacts) -> ContactsAhead:
+        del t
+        number = jnp.arange(self.count) if present.number is None else present.number
+        there = self._look_up(system, q, number)
+        same = there.points.feature == present.kinematics.feature
+        return ContactsAhead(there.points.gap, same, there.nearest)
+
+    def _look_up(self, system: Any, q: Point, number: Int[Array, " c"]) -> Selection:
+        """The contacts of these numbers in a position."""
+        none, poses = Ranking.empty(len(number), self.count).points, system.motion(q).poses
+        selection, first = Selection(number, none, none.gap), 0
+        for group in self.groups:
+            selection = group.look_up(poses, first, selection)
+            first += group.count
+        return selection
+
+    def _of(self, number: Int[Array, " c"], chosen: ContactPoints, system: Any, q: Point) -> ContactKinematics:
+        """Contacts of these numbers, whose points are known."""
         frames = frames_of(chosen)
         spins, slips = self._relative(number, chosen.point, system, q)
         rows = jnp.einsum("kij,kjn->kin", frames, slips)
@@ -190,8 +264,7 @@ class ShapeContacts(AbstractContactSet):
             rows = jnp.concatenate((rows, jnp.einsum("kij,kjn->kin", frames, spins)), axis=1)
         if self.surface_velocity is not None:
             drift = drift.at[:, 1:3].set(-_along_tangents(frames, self._surface(number, system, q)))
-        kinematics = ContactKinematics(chosen.gap, rows, drift, chosen.feature)
-        return PresentContacts(kinematics, self.law.of(number), number, left_out)
+        return ContactKinematics(chosen.gap, rows, drift, chosen.feature)
 
     def _nearest(self, poses: Any) -> tuple[Int[Array, " c"], ContactPoints, Array]:
         """The contacts with the smallest gaps, in ascending order, their numbers first, and the smallest other gap."""

@@ -52,6 +52,14 @@ _WARM_LIMIT = 3
 
 _ROUND_OFF = 4e-16
 
+_INCONSISTENT = 1e-8
+"""Relative residual up to which a problem counts as solved whose impulses are not determined. Points of one body that
+stick ask for velocities that no rigid body has where their gaps differ: what is left then has no impulses to remove it.
+"""
+
+_EXACT_ROUNDS = 3
+"""Rounds after which such a residual ends the search."""
+
 _SAME = 1e-13
 """Relative residual of a guess that is the solution: that of bodies at rest, in every step."""
 
@@ -71,7 +79,7 @@ def solve(problem: ContactProblem, guess: Float[Array, "k rows"], tolerance: flo
         impulses=(scale * z).reshape(k, rows),
         residual=search.residual / size,
         iterations=search.iterations,
-        solved=search.residual <= tolerance * size,
+        solved=search.residual <= _goal(search, tolerance) * size,
         mode=modes(fixed, search.z, velocities(fixed, search.z)),
         determined=search.determined,
     )
@@ -92,7 +100,8 @@ def _search(problem: UnitProblem, start: Impulses, tolerance: float) -> tuple[Se
 
     def more(loop: tuple[Array, Search, Impulses]) -> Array:
         count, search, _ = loop
-        return (count < len(_ROUNDS)) & (search.residual > jnp.where(count == 0, _SAME * size, goal))
+        later = jnp.where(count < _EXACT_ROUNDS, goal, _goal(search, tolerance) * size)
+        return (count < len(_ROUNDS)) & (search.residual > jnp.where(count == 0, _SAME * size, later))
 
     def attempt(loop: tuple[Array, Search, Impulses]) -> tuple[Array, Search, Impulses]:
         count, best, z = loop
@@ -112,10 +121,16 @@ def _search(problem: UnitProblem, start: Impulses, tolerance: float) -> tuple[Se
         end = end._replace(residual=rest(end.z))
         lower = end.residual < best.residual
         best = jax.tree.map(lambda new, old: jnp.where(lower, new, old), end, best)
-        return count + 1, best._replace(iterations=end.iterations), z
+        determined = best.determined & end.determined
+        return count + 1, best._replace(iterations=end.iterations, determined=determined), z
 
     _, search, _ = jax.lax.while_loop(more, attempt, (jnp.asarray(0), Search.begin(start, rest(start), 1.0, 0), start))
     return search, size
+
+
+def _goal(search: Search, tolerance: float) -> Array:
+    """The relative residual with which a problem is solved."""
+    return jnp.where(search.determined, tolerance, jnp.maximum(tolerance, _INCONSISTENT))
 
 
 @jax.custom_jvp

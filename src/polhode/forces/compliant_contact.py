@@ -185,7 +185,9 @@ class TouchingPair(AbstractForceElement):
         relative = contact.slips(points, poses, twists)
         relative = relative - jax.lax.stop_gradient(relative)
         force = elastic.stiffness * elastic.scale**elastic.exponent
-        push = elastic.exponent * force / elastic.scale * (fixed.gap - points.gap)
+        # Without gravity, at a depth of zero, laws of exponent 1 are stiff all the same.
+        slope = elastic.exponent * elastic.stiffness * elastic.scale ** (elastic.exponent - 1)
+        push = slope * (fixed.gap - points.gap)
         if contact.damping is not None:
             push = push - contact.damping * force * _along(fixed, relative)
         forces = push[:, None] * fixed.normal

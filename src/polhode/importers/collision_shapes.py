@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from polhode.contact import shapes
 from polhode.contact.shapes import AbstractShape
+from polhode.contact.shapes.shape import Pose
 from polhode.importers.construction import Construction
 from polhode.importers.mesh_files import UnreadableFile
 from polhode.multibody.bodies import Body
@@ -32,12 +34,22 @@ class CollisionShape(NamedTuple):
     geom: int | None = None
     simplified: bool = False
 
+    @property
+    def pose(self) -> Pose:
+        """Of its body at the start."""
+        return jnp.asarray(self.body.x), jnp.asarray(self.body.R)
 
-def attach(
+    @property
+    def moves(self) -> bool:
+        """Whether it isn't on the ground."""
+        return self.body.kind != "ground"
+
+
+def read_collisions(
     construction: Construction, collisions: Sequence[tuple[Shape, int | None]]
 ) -> tuple[list[CollisionShape], list[str]]:
-    """Puts the shapes on the bodies; returns them, and those that can't be used, with the reason."""
-    taken: list[CollisionShape] = []
+    """The shapes, not yet on their bodies, and those that can't be used, with the reason."""
+    usable: list[CollisionShape] = []
     unused: list[str] = []
     counts: dict[str, int] = {}
     bodies = {body.name: body for body in (construction.model.ground, *construction.model.bodies)}
@@ -49,10 +61,8 @@ def attach(
         except (ValueError, UnreadableFile) as error:
             unused.append(f"{drawn.link}: {str(error).rstrip('.')}")
             continue
-        body = bodies[drawn.body]
-        construction.model.add_shape(body, shape)
-        taken.append(CollisionShape(body, drawn.link, shape, geom, is_simplified(drawn)))
-    return taken, unused
+        usable.append(CollisionShape(bodies[drawn.body], drawn.link, shape, geom, is_simplified(drawn)))
+    return usable, unused
 
 
 def convert(drawn: Shape, name: str) -> AbstractShape:
@@ -96,8 +106,9 @@ def extreme_points(points: np.ndarray, most: int = MOST_VERTICES) -> np.ndarray:
     hull = points[ConvexHull(points).vertices]
     if len(hull) <= most:
         return hull
-    k = np.arange(most) + 0.5
-    polar, turn = np.arccos(1 - 2 * k / most), np.pi * (1 + 5**0.5) * k
+    count = most - 6
+    k = np.arange(count) + 0.5
+    polar, turn = np.arccos(1 - 2 * k / count), np.pi * (1 + 5**0.5) * k
     directions = np.stack((np.cos(turn) * np.sin(polar), np.sin(turn) * np.sin(polar), np.cos(polar)), axis=1)
     axes = np.concatenate((np.eye(3), -np.eye(3)))
     return hull[np.unique(np.argmax(hull @ np.concatenate((directions, axes)).T, axis=0))]

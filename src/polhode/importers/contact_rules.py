@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from polhode.contact import shapes
-from polhode.contact.distances import contact_points, slots
+from polhode.contact.distances import check_pair
 from polhode.contact.shapes import AbstractShape
 from polhode.importers import collision_shapes
 from polhode.importers._mujoco import is_disabled, mujoco
@@ -18,11 +18,13 @@ from polhode.importers.compiled_model import CompiledModel
 from polhode.importers.construction import Construction
 from polhode.importers.limit_stops import restitution_of
 from polhode.importers.losses import NotCarried
-from polhode.systems.mechanical import START_TOLERANCE
+from polhode.importers.reach import can_meet
+from polhode.importers.start_distances import StartDistances
 
 _SOLREF = (0.02, 1.0)
 _SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
 """MuJoCo's default softness."""
+
 
 FRICTION = 0.8
 """Coefficient of files that have none."""
@@ -50,37 +52,39 @@ def add_contacts(construction: Construction, compiled: CompiledModel, options: C
     """Adds the requested shapes and contacts; returns what could not be carried over."""
     if not options.requested:
         return []
-    collisions, unused = collision_shapes.attach(construction, compiled.collide(construction))
+    collisions, unused = collision_shapes.read_collisions(construction, compiled.collide(construction))
+    floor = _below(collisions) if options.floor is True else options.floor
+    if floor is not None:
+        collisions = [one for one in collisions if one.moves or not _covers(floor, one.shape)]
+        construction.model.ground.add_shape(floor)
+    for one in collisions:
+        construction.model.add_shape(one.body, one.shape)
     lost = [NotCarried("contacts", tuple(unused), "shapes that can't touch anything")] if unused else []
     simplified = tuple(one.link for one in collisions if one.simplified)
     if simplified:
         lost.append(NotCarried("hulls of meshes", simplified, f"they touch by hulls of some {MOST_VERTICES} vertices"))
     lost += _softness(construction, collisions)
-    if options.contacts:
-        lost += _add_pairs(construction, collisions, options)
-    if options.floor is not None:
-        _add_floor(construction, collisions, options)
-    return lost
-
-
-def _add_floor(construction: Construction, collisions: Sequence[CollisionShape], options: ContactOptions) -> None:
-    model = construction.model
-    floor = options.floor if isinstance(options.floor, AbstractShape) else _below(collisions)
-    model.ground.add_shape(floor)
-    for one in collisions:
-        if one.body is not model.ground:
-            own = _numbers(construction, (one,), options)
-            model.add_contact(floor, one.shape, **own._asdict())
+    if floor is not None:
+        for one in collisions:
+            if one.moves:
+                own = _numbers(construction, (one,), options)
+                construction.model.add_contact(floor, one.shape, **own._asdict())
+    return lost + _add_pairs(construction, collisions, options) if options.contacts else lost
 
 
 def _below(collisions: Sequence[CollisionShape]) -> AbstractShape:
     """The horizontal plane through the lowest point of all shapes at the start."""
-    level = shapes.Plane()
-    moving = [one for one in collisions if one.body.kind != "ground"]
-    origin = jnp.zeros(3), jnp.eye(3)
-    gaps = [contact_points(level, origin, one.shape, (one.body.x, one.body.R)).gap for one in moving]
-    height = float(np.min(np.concatenate(gaps))) if gaps else 0.0
-    return shapes.Plane(point=(0.0, 0.0, height), name="floor")
+    lowest = [float(one.shape.bounds(one.pose)[0][2]) for one in collisions if one.moves]
+    return shapes.Plane(point=(0.0, 0.0, min(lowest, default=0.0)), name="floor")
+
+
+def _covers(floor: AbstractShape, shape: AbstractShape) -> bool:
+    """Whether a plane of the ground lies in or below another one with the same normal, so that nothing touches it."""
+    if not (isinstance(floor, shapes.Plane) and isinstance(shape, shapes.Plane)):
+        return False
+    (x, R), (y, S) = (each.pose_in((jnp.zeros(3), jnp.eye(3))) for each in (floor, shape))
+    normal = np.asarray(R)[:, 2]
+    return bool(normal @ np.asarray(S)[:, 2] > 1 - 1e-12 and normal @ (np.asarray(y) - np.asarray(x)) <= 1e-12)
 
 
 class _Numbers(NamedTuple):
@@ -118,13 +122,17 @@ def _add_pairs(
     """Contacts among the shapes of the file."""
     without_distance: list[str] = []
     overlapping: list[str] = []
+    distances = StartDistances(collisions)
     for first, second, numbers in _pairs(construction, collisions, options):
         name = f"{first.link}–{second.link}"
         try:
-            if _overlap(first, second):
+            check_pair(first.shape, second.shape)
+            both_move = first.moves and second.moves
+            # A start within the ground is an error of `simulate`.
+            if both_move and distances.overlap(first, second):
                 overlapping.append(name)
-            else:
-                construction.model.add_contact(first.shape, second.shape, **numbers._asdict())
+            elif not both_move or can_meet(construction, first, second):
+                construction.model.add_contact(*_in_order(first, second), **numbers._asdict())
         except ValueError as error:
             without_distance.append(f"{name}: {str(error).rstrip('.')}")
     reasons = (
@@ -134,19 +142,11 @@ def _add_pairs(
     return [NotCarried("contacts", tuple(names), reason) for names, reason in reasons if names]
 
 
-def _overlap(first: CollisionShape, second: CollisionShape) -> bool:
-    """Whether shapes of two moving bodies overlap at the start. Raises ValueError for kinds without a distance."""
-    slots(first.shape, second.shape)
-    if "ground" in (first.body.kind, second.body.kind):
-        # A start within the ground is an error of `simulate`.
-        return False
-    poses = (jnp.asarray(first.body.x), jnp.asarray(first.body.R)), (jnp.asarray(second.body.x), second.body.R)
-    (x1, _), (x2, _) = (one.shape.pose_in(pose) for one, pose in zip((first, second), poses, strict=True))
-    reach = float(first.shape.bounding_radius + second.shape.bounding_radius)
-    if float(np.linalg.norm(np.asarray(x2) - np.asarray(x1))) > reach:
-        return False
-    gaps = np.asarray(contact_points(first.shape, poses[0], second.shape, poses[1]).gap)
-    return bool(np.min(gaps) < -START_TOLERANCE)
+def _in_order(first: CollisionShape, second: CollisionShape) -> tuple[AbstractShape, AbstractShape]:
+    """Both shapes with the kinds in one order, so that a kind of pairs has one program; the ground comes first."""
+    key = lambda one: (one.moves, type(one.shape).__name__)  # noqa: E731
+    ordered = sorted((first, second), key=key)
+    return ordered[0].shape, ordered[1].shape
 
 
 def _softness(construction: Construction, collisions: Sequence[CollisionShape]) -> list[NotCarried]:

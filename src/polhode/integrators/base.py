@@ -77,6 +77,7 @@ class AbstractIntegrator(eqx.Module):
     - `takes_contacts`: whether steps impose unilateral laws of contact and friction.
     - `needs_contacts`: whether it takes only systems with such contacts.
     - `takes_holds`: whether steps impose dry friction with bounds of its own (`ContactKinematics.hold`).
+    - `locates_contacts`: whether runs end its steps where contacts change their modes, because it holds these.
     """
 
     kinds: ClassVar[tuple[type[AbstractSystem], ...]]
@@ -86,6 +87,7 @@ class AbstractIntegrator(eqx.Module):
     takes_contacts: ClassVar[bool] = False
     needs_contacts: ClassVar[bool] = False
     takes_holds: ClassVar[bool] = False
+    locates_contacts: ClassVar[bool] = False
 
     def promises_for(self, system: AbstractSystem, state: State) -> dict[str, str]:
         """`promises` for one system: names in place of "action invariants", and momenta of its symmetries."""
@@ -133,6 +135,11 @@ class AbstractIntegrator(eqx.Module):
     def for_system(self, system: AbstractSystem) -> AbstractIntegrator:
         """The form in which the method takes a system: itself, or another class of the same name and options."""
         del system
+        return self
+
+    @property
+    def plain(self) -> AbstractIntegrator:
+        """The method of which this is a form that `for_system` has given; itself otherwise."""
         return self
 
     def check(self, system: AbstractSystem, t: Any, state: State) -> None:

@@ -27,6 +27,7 @@ from polhode.integrators.implicit.generalized_alpha import GeneralizedAlpha
 from polhode.integrators.implicit.implicit_midpoint import ImplicitMidpoint
 from polhode.integrators.nonsmooth.lie_rattle import LieRattle
 from polhode.integrators.nonsmooth.moreau import Moreau
+from polhode.integrators.nonsmooth.nonsmooth_alpha import NonsmoothGeneralizedAlpha
 from polhode.integrators.tableaus import runge_kutta as rk
 from polhode.integrators.tableaus.half_explicit import select_tableau as half_explicit_tableau
 from polhode.integrators.variational.rattle import Rattle, StormerVerlet
@@ -119,7 +120,7 @@ _INTEGRATORS: dict[str, _Entry] = {
     "rk6": _classical(rk.BUTCHER6),
     "ode23": _classical(rk.BOGACKI_SHAMPINE),
     "dopri5": _classical(rk.DORMAND_PRINCE),
-    "generalized-alpha": _Entry(GeneralizedAlpha),
+    "generalized-alpha": _Entry(GeneralizedAlpha, forms=(NonsmoothGeneralizedAlpha,)),
     "bdf": _Entry(BDF),
     **{f"herk{order}": _half_explicit(order) for order in range(1, 6)},
     "herk54": _half_explicit(5, pair=True),
@@ -173,6 +174,7 @@ def name_of(method: AbstractIntegrator) -> str | None:
     """The name under which `get` returns this method without options; None if there is none."""
     from polhode.integrators.serialisation import serialise
 
+    method = method.plain
     record = serialise(method)
     if record is None:
         return None

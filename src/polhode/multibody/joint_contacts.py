@@ -20,7 +20,13 @@ from polhode.multibody.mechanism.groups import Motion, Slot
 from polhode.multibody.mechanism.poses import Wrench
 from polhode.multibody.mechanism.user_functions import Function
 from polhode.spaces.base import Point, Vector
-from polhode.systems.mechanical.contact_set import AbstractContactSet, ContactKinematics, ContactLaw
+from polhode.systems.mechanical.contact_set import (
+    AbstractContactSet,
+    ContactKinematics,
+    ContactLaw,
+    ContactsAhead,
+    PresentContacts,
+)
 
 NO_STOP = 2 * APART
 """Limit of a coordinate that has none."""
@@ -177,6 +183,14 @@ class JointContacts(AbstractContactSet):
         rows = jnp.stack((_normals(along, gap, is_lower), along), axis=1)
         feature = jnp.where(is_lower, 0, 1).astype(jnp.int32)
         return ContactKinematics(gap, rows, jnp.zeros((self.count, 2)), feature, (gap, is_lower, along), self.hold(t))
+
+    def ahead(self, system: Any, t: Array, q: Point, present: PresentContacts) -> ContactsAhead:
+        del t
+        s, (_, is_lower, _) = self.coordinates(system, q), present.kinematics.places
+        # The way to the same stops as before.
+        way = jnp.where(is_lower, s - self.limits[:, 0], self.limits[:, 1] - s)
+        gap = jnp.minimum(way, APART)
+        return ContactsAhead(gap, jnp.ones(gap.shape, bool), gap)
 
     def columns(
         self, system: Any, q: Point, here: ContactKinematics, there: ContactKinematics

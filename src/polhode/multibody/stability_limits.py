@@ -6,14 +6,18 @@ import dataclasses
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.linalg
 from jaxtyping import Array
 
 from polhode.compiler.numpy_jit import numpy_jit
-from polhode.linalg.blocks import Matrix
-from polhode.multibody.consistent_start import metric
+from polhode.linalg.blocks import Matrix, to_dense
+from polhode.multibody.consistent_start import dense, metric
+from polhode.multibody.coordinates.base import AbstractCoordinates
 from polhode.multibody.mechanism.groups import ForceGroup
+from polhode.multibody.mechanism.mechanism import Mechanism
 from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
 
@@ -22,6 +26,9 @@ if TYPE_CHECKING:
 
 _OSCILLATION, _DECAY = 2.0, 2.5
 """Products of step and frequency, and of step and rate, up to which explicit methods of order 3 to 5 are stable."""
+
+_SHARE = 0.9
+"""Share of the largest change of loads from which on bodies are named."""
 
 
 class StabilityLimit(NamedTuple):
@@ -47,7 +54,10 @@ def stability_limit(system: AbstractMultibodySystem, t: float, state: State) -> 
 
     The largest frequency of the whole is at most that of its stiffest part (B. M. Irons & G. Treharne): each quotient
     of quadratic forms lies below the largest of its parts. Constraints can only lower it.
+    In joint coordinates, where an element acts on all joints that carry its bodies, it is that of all loads together.
     """
+    if not system.coordinates.local:
+        return _limit_along_joints(system, t, state)
     elements = [*_elements(system, t, state)]
     if not elements:
         return StabilityLimit(0.0, 0.0, ())
@@ -72,6 +82,65 @@ def stability_limit(system: AbstractMultibodySystem, t: float, state: State) -> 
     first = {tuple(system.columns(name)): name for name in reversed(system.names)}
     names = tuple(name for own, name in reversed(first.items()) if np.isin(own, elements[worst][0]).any())
     return StabilityLimit(float(sizes[worst, 0]), float(sizes[worst, 1]), names)
+
+
+def _limit_along_joints(system: AbstractMultibodySystem, t: float, state: State) -> StabilityLimit:
+    """The limit of all loads together, with the bodies on which they change most in the motion that limits the step."""
+    groups = tuple(dataclasses.replace(each, elements=each.elements.stiffest()) for each in system.mechanism.forces)
+    mechanism = dataclasses.replace(system.mechanism, joints=(), forces=groups, gravity=jnp.zeros(3))
+    q, v = state
+    K, D = (0.5 * (x + x.T) for x in map(np.asarray, _load_tangents(system, mechanism, jnp.asarray(t), q, v)))
+    M, B = map(dense, metric(system, jnp.asarray(t), q))
+    Z = _null_space(B)
+    if not Z.shape[1] or not (np.any(K) or np.any(D)):
+        return StabilityLimit(0.0, 0.0, ())
+    modes = [scipy.linalg.eigh(Z.T @ x @ Z, Z.T @ M @ Z) for x in (K, D)]
+    sizes = [max(float(values[-1]), 0.0) for values, _ in modes]
+    frequency, rate = np.sqrt(sizes[0]), sizes[1]
+    along_velocities = rate / _DECAY > frequency / _OSCILLATION
+    direction = Z @ modes[int(along_velocities)][1][:, -1]
+    changes = np.asarray(_load_changes(system, mechanism, jnp.asarray(t), q, v, direction))
+    position, velocity = (np.linalg.norm(x, axis=1) for x in changes)
+    sizes_on_bodies = velocity if along_velocities else position
+    work = (D if along_velocities else K) @ direction * direction
+    columns = {name: system.columns(name) for name in system.names}
+    if not sizes_on_bodies.max(initial=0.0) > 0:
+        # Loads along the coordinates themselves.
+        sizes_on_bodies = np.array([work[own].sum() for own in columns.values()])
+    most = sizes_on_bodies >= _SHARE * sizes_on_bodies.max()
+    return StabilityLimit(float(frequency), rate, tuple(n for n, on in zip(system.names, most, strict=True) if on))
+
+
+@numpy_jit
+def _load_tangents(
+    system: AbstractMultibodySystem, mechanism: Mechanism, t: Array, q: Point, v: Vector
+) -> tuple[Array, Array]:
+    """Stiffness and damping of all loads but gravity."""
+    coordinates, shape = system.coordinates, (system.n, system.n)
+    at_rest, unloaded = jnp.zeros(system.n), dataclasses.replace(mechanism, forces=())
+
+    def part(coordinates: AbstractCoordinates, mechanism: Mechanism) -> tuple[Array, Array]:
+        K, C = coordinates.stiffness(mechanism, t, q, at_rest), coordinates.damping(mechanism, t, q, v)
+        assert K is not None
+        assert C is not None
+        return to_dense(K, shape), to_dense(C, shape)
+
+    whole, inertial = part(coordinates, mechanism), part(coordinates.without_loads(), unloaded)
+    return whole[0] - inertial[0], whole[1] - inertial[1]
+
+
+@numpy_jit
+def _load_changes(
+    system: AbstractMultibodySystem, mechanism: Mechanism, t: Array, q: Point, v: Vector, direction: Vector
+) -> tuple[Array, Array]:
+    """Changes of the forces on bodies along a direction of positions, and along one of velocities."""
+    move = system.configuration.move
+
+    def forces(s: Array, u: Array) -> Array:
+        return mechanism.loads(t, system.coordinates.motion(move(q, s * direction), v + u * direction)).force
+
+    zero, one = jnp.zeros(()), jnp.ones(())
+    return jax.jvp(forces, (zero, zero), (one, zero))[1], jax.jvp(forces, (zero, zero), (zero, one))[1]
 
 
 def _elements(
@@ -154,11 +223,16 @@ class _Columns:
 def _free_motions(constraints: _Columns, columns: np.ndarray) -> np.ndarray:
     """Basis of the motions of the bodies of an element that the constraints among them allow, as columns."""
     rows, values = constraints.part(columns)
-    own = values[np.count_nonzero(values, axis=1) == constraints.entries[rows]]
-    if not len(own):
-        return np.eye(columns.size)
-    _, sizes, right = np.linalg.svd(own)
-    rank = int(np.sum(sizes > np.finfo(float).eps * max(len(own), columns.size) * sizes[0]))
+    return _null_space(values[np.count_nonzero(values, axis=1) == constraints.entries[rows]])
+
+
+def _null_space(rows: np.ndarray) -> np.ndarray:
+    """Basis of the vectors that are perpendicular to all rows, as columns."""
+    count, size = rows.shape
+    if not count:
+        return np.eye(size)
+    _, sizes, right = np.linalg.svd(rows)
+    rank = int(np.sum(sizes > np.finfo(float).eps * max(count, size) * sizes[0]))
     return right[rank:].T
 
 

@@ -33,6 +33,7 @@ from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.systems.base import AbstractConversion, Observable, State
 from polhode.systems.mechanical import Multipliers
 from polhode.systems.mechanical.contact_set import AbstractContactSet
+from polhode.systems.mechanical.tangent import Tangent, Weights
 from polhode.time_functions import breakpoints_of, kinks_of
 
 _OPEN = 1e-9
@@ -345,6 +346,10 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
     def damping(self, t: Array, q: Point, v: Vector) -> Matrix:
         blocks = self.coordinates.damping(self._mechanism(q), t, q, v)
         return super().damping(t, q, v) if blocks is None else blocks
+
+    def tangent(self, t: Array, q: Point, v: Vector, increment: Vector | None, weights: Weights) -> Tangent:
+        at_once = self.coordinates.tangent(self._mechanism(q), t, q, v, increment, weights)
+        return super().tangent(t, q, v, increment, weights) if at_once is None else at_once
 
     def geometric_stiffness(self, t: Array, q: Point, multipliers: Multipliers) -> Matrix:
         blocks = self.coordinates.geometric_stiffness(self._mechanism(q), t, q, multipliers)

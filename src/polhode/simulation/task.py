@@ -66,7 +66,7 @@ class Task:
         if full_problem is None and (state0 is None or t1 is None or integrator is None):
             raise ValueError("A bare system needs `integrator`, `state0` and `t1`; a Problem brings its own.")
         start, end = _span(full_problem, t0, t1)
-        _check_contacts(problem, tolerances, backward=end < start)
+        _check_contacts(problem, backward=end < start)
         method, name = _choose_method(full_problem, integrator, tolerances, bool(events))
         method = method.for_system(problem.system if isinstance(problem, Problem) else problem)
         run_system, state, note = _convert_start(problem, method, name, start, state0, previous)
@@ -74,7 +74,7 @@ class Task:
         return cls(run_system, method, name, state, start, end, full_problem, note, event_plan)
 
 
-def _check_contacts(problem: Problem | AbstractSystem, tolerances: bool, *, backward: bool) -> None:
+def _check_contacts(problem: Problem | AbstractSystem, *, backward: bool) -> None:
     """Raises ValueError for what no run with contacts can do."""
     system = problem.system if isinstance(problem, Problem) else problem
     if not system.has_contacts:
@@ -84,12 +84,6 @@ def _check_contacts(problem: Problem | AbstractSystem, tolerances: bool, *, back
             "The run goes back in time, and bodies touch, or joints have rigid stops or dry friction: impacts and "
             "friction give the velocities after them from those before. Begin at the earlier time, or leave the "
             "contacts out of the model."
-        )
-    if tolerances:
-        raise ValueError(
-            "Bodies touch, or joints have rigid stops or dry friction, and methods with contacts take constant steps: "
-            "an impact within a step leaves no error "
-            "estimate. Give `h` in place of `rtol` and `atol`; a second run with half of it shows the error."
         )
 
 
@@ -119,7 +113,8 @@ def _default_method(problem: Problem, tolerances: bool, events: bool) -> Abstrac
         return problem.integrator
     if method.error_order is not None:
         return problem.integrator
-    return "herk54" if has_constraints else "rkmk54"
+    # Where bodies touch, states are moved onto joints and closed contacts, so that no other method is needed.
+    return "herk54" if has_constraints and not system.has_contacts else "rkmk54"
 
 
 def _span(problem: Problem | None, t0: float | None, t1: float | None) -> tuple[float, float]:

@@ -41,10 +41,16 @@ def _check_same(problem: Problem, names: Mapping[str, Any]) -> None:
         )
 
 
+def _has_events(meta: Mapping[str, Any], stats: Mapping[str, Any]) -> bool:
+    """Whether a run has events besides those of contacts, which are a part of the motion."""
+    numbers, events = stats.get("events", {}).get("number", ()), meta.get("events", ())
+    return any(not events[int(number)].get("of_contacts", False) for number in numbers)
+
+
 def _stored_context(meta: Mapping[str, Any], stats: Mapping[str, Any], problem: Problem | None) -> RunContext:
     if problem is None or problem.named is None:
         raise ValueError(f"The problem `{meta.get('problem')}` can't be made anew.")
-    if meta.get("changed_by_events") or stats.get("events", {}).get("number"):
+    if meta.get("changed_by_events") or _has_events(meta, stats):
         raise ValueError("Events of this run may have changed its system, so only what was saved is known of it.")
     method = deserialise(meta["method"]) if meta.get("method") else integrators.get(meta["integrator"]["name"])
     converted_system = convert_for(problem.system, method, meta["t0"], problem.state0, check_state=False)

@@ -28,6 +28,7 @@ class VectorField(AbstractSystem):
       that can be differentiated and batched.
     - `failing`: callable (t, q) → a `Result` code, see `AbstractSystem.failure`; None if all states are valid.
     - `counter`: a system with the same states that counts turns of angles along the motion; None without any.
+    - `slope`: the field where the next step begins, if it has been evaluated there already.
     """
 
     kind_name: ClassVar = "first-order system"
@@ -36,6 +37,7 @@ class VectorField(AbstractSystem):
     field: Callable[[Array, Point], Vector]
     failing: Callable[[Array, Point], Array | None] | None = None
     counter: AbstractSystem | None = None
+    slope: Vector | None = None
 
     @property
     def state_space(self) -> AbstractSpace:

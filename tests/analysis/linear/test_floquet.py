@@ -78,6 +78,7 @@ def test_a_shaken_pendulum_has_the_multipliers_of_mathieus_equation(
         ph.floquet(problem, 0.9 * 2 * np.pi / rate)
 
 
+@pytest.mark.exhaustive
 def test_coefficients_with_another_period_are_refused_although_the_state_rests() -> None:
     system = ph.systems.VectorField(ph.spaces.Rn(2), lambda t, y: jnp.stack([y[1], -(4.0 + jnp.sin(3.0 * t)) * y[0]]))
     field = lambda t, y: [y[1], -(4.0 + np.sin(3.0 * t)) * y[0]]  # noqa: E731
@@ -109,6 +110,7 @@ def test_loads_with_another_period_are_refused_although_the_bodies_rest() -> Non
 # --- motions that come back -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_a_limit_cycle_is_as_stable_as_its_divergence_says() -> None:
     field = lambda t, y: [y[1], (1 - y[0] ** 2) * y[1] - y[0]]  # noqa: E731
     x, period = fsolve(lambda z: flow(field, [z[0], 0], z[1]) - [z[0], 0], [2.0, 6.66], xtol=1e-12)

@@ -152,6 +152,7 @@ def test_systems_without_a_velocity_and_bare_ones_are_refused():
         jax.jit(lambda t: ph.linearise(cart_pole("minimal"), state=t).A)(0.0)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("formulation", ["minimal", "SO3xR3"])
 def test_a_driven_pendulum_is_linear_about_rest_and_named_where_it_moves(formulation):
     """On a column that a drive turns: about rest with its closed form, in words where the start is no steady motion."""

@@ -78,6 +78,7 @@ def test_reactions_at_each_of_some_times_and_none_of_held_loads():
         _ = held.at(0).joints["roller"].force
 
 
+@pytest.mark.exhaustive
 def test_what_has_no_names_says_so():
     problem = structure("minimal", redundant="minimum-norm")
     with pytest.raises(KeyError, match="Did you mean `roller`"):
@@ -108,6 +109,7 @@ def test_elongations_and_reactions_are_differentiated():
     np.testing.assert_allclose((value, slope), (0.5 * G / 40, -0.5 * G / 40**2), rtol=1e-9)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("formulation", "save_loads"),
     [

@@ -39,6 +39,7 @@ FORMULATIONS = ("SO3xR3", "S3|xR3", "euler-parameters", "euler-angles-kinematic"
 SLOW = [pytest.param(name, marks=pytest.mark.exhaustive) for name in FORMULATIONS]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("formulation", ["SE3", *SLOW])
 @pytest.mark.sampled(6)
 def test_pendulum_on_a_spring(formulation: str) -> None:

@@ -16,6 +16,7 @@ from polhode.linalg.blocks import apply, to_dense
 SLOW = [pytest.param(name, marks=pytest.mark.exhaustive) for name in ("SO3xR3", "euler-parameters")]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("formulation", ["SE3", *SLOW])
 @pytest.mark.sampled(6)
 def test_geometric_stiffness_is_the_derivative_of_the_constraint_force(formulation: str) -> None:

@@ -60,6 +60,7 @@ def test_it_is_the_fit_of_the_exact_solution(fit_result: ph.Fit) -> None:
     assert "noise" in fit_result._repr_html_()
 
 
+@pytest.mark.exhaustive
 def test_intervals_are_students(fit_result: ph.Fit) -> None:
     # The 97.5 % quantile of Student's distribution with 59 degrees of freedom, from a table.
     centre = np.array(list(fit_result.values.values()))

@@ -23,6 +23,7 @@ def _lorenz(t: Any, y: Any) -> Any:
     return jnp.stack([10 * (y[1] - y[0]), y[0] * (28 - y[2]) - y[1], y[0] * y[1] - 8 / 3 * y[2]])
 
 
+@pytest.mark.exhaustive
 def test_the_exponent_of_lorenz() -> None:
     """0.9056: J. C. Sprott, Chaos and Time-Series Analysis (2003)."""
     result = ph.studies.lyapunov(_of(_lorenz, (1, 1, 20), 400.0, 0.01))

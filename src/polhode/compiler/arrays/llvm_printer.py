@@ -30,7 +30,7 @@ from polhode.compiler.compile_report import CompileReport
 from polhode.compiler.llvm.ir_builder import IRBuilder
 from polhode.compiler.llvm.jit import CompiledFunction
 from polhode.compiler.llvm.loop_builder import LoopBuilder
-from polhode.compiler.llvm.types import UnsupportedNativeOperation, slots_of, type_of
+from polhode.compiler.llvm.types import TooManyOperations, slots_of, type_of
 from polhode.compiler.scalars.program import Operation, Variable
 
 Tell = Callable[[CompileReport], None] | None
@@ -45,7 +45,7 @@ def compile_function(function: Function, tell: Tell = None, long: bool = False) 
     printer.block(function.body)
     w = printer.w
     if long and len(w.lines) > size_limits.MACHINE_CODE:
-        raise UnsupportedNativeOperation(f"{len(w.lines)} lines")
+        raise TooManyOperations(f"{len(w.lines)} lines")
     return CompiledFunction(w, tuple(function.arguments), w.operand(function.result), tell, long)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, cast
 
 from jax.extend import core
@@ -57,13 +57,14 @@ def compile_either(
     on_arrays: Callable[[], CompiledFunction],
     on_scalars: Callable[[], CompiledFunction],
     cost: float = math.inf,
+    wrt: Collection[int] = (),
 ) -> CompiledFunction:
     """Machine code of a program: fused array loops for large programs and data-dependent indexing, else scalars.
 
-    `cost` is an estimate of its operations on scalars, which are preferred as long as they compile faster. Raises
-    `UnsupportedNativeOperation` where neither works.
+    `cost` is an estimate of its operations on scalars, which are preferred as long as they compile faster. `wrt`:
+    inputs with respect to which it is differentiated. Raises `UnsupportedNativeOperation` where neither works.
     """
-    first, second = (on_arrays, on_scalars) if _suits_arrays(jaxpr, cost) else (on_scalars, on_arrays)
+    first, second = (on_arrays, on_scalars) if _suits_arrays(jaxpr, cost, wrt) else (on_scalars, on_arrays)
     try:
         return first()
     except UnsupportedNativeOperation as reason:
@@ -74,12 +75,13 @@ def compile_either(
             raise reason from None
 
 
-def _suits_arrays(jaxpr: core.Jaxpr, cost: float) -> bool:
+def _suits_arrays(jaxpr: core.Jaxpr, cost: float, wrt: Collection[int]) -> bool:
     """Whether array loops are expected to be faster to compile or run than unrolled scalars."""
     if _longest_recursion(jaxpr) > size_limits.RECURSION:
         return True
     like: list[Any] = [v.aval for v in jaxpr.invars]
-    reads = read_only(jaxpr)
+    # What a derivative is taken with respect to is written as well, at the same indices.
+    reads = [is_read and k not in wrt for k, is_read in enumerate(read_only(jaxpr))]
     numbers = sum(math.prod(aval.shape) for aval, is_read in zip(like, reads, strict=True) if not is_read)
     if numbers > size_limits.ON_ARRAYS:
         count = count_operations(jaxpr)

@@ -163,7 +163,7 @@ class AbstractObjectHasher(abc.ABC):
             yield from self._items(value)
         if type(value) not in COLLECTIONS:
             yield type(value)
-            yield attributes_of(value)
+            yield _lasting_attributes(value)
 
     def _items(self, values: Any) -> Iterator[Any]:
         """Hashes plain values in one go, since there may be many."""
@@ -239,14 +239,11 @@ class AbstractObjectHasher(abc.ABC):
     def _object(self, value: Any) -> Iterator[Any]:
         """Any other object: its class, and its attributes if they are accessible."""
         yield type(value)
-        attributes = attributes_of(value)
-        if not is_user_class(type(value)):
-            if "_identity" in attributes:
-                # It is determined by this alone, which is also what `==` compares.
-                yield attributes["_identity"]
-                return
-            # Cached properties of libraries' objects follow from the rest, and may not have been computed yet.
-            attributes = {name: x for name, x in attributes.items() if not is_cached_property(type(value), name)}
+        attributes = _lasting_attributes(value)
+        if not is_user_class(type(value)) and "_identity" in attributes:
+            # It is determined by this alone, which is also what `==` compares.
+            yield attributes["_identity"]
+            return
         jit_function = value if isinstance(value, JIT_FUNCTION) else attributes.get("_cached")
         if isinstance(jit_function, JIT_FUNCTION):
             # By `jax.jit`, or by `eqx.filter_jit`, which shares its compiled function.
@@ -257,3 +254,11 @@ class AbstractObjectHasher(abc.ABC):
         yield content
         if not attributes and not isinstance(content, np.ndarray):
             self._note_identity(value)
+
+
+def _lasting_attributes(value: Any) -> dict[str, Any]:
+    """Attributes, without cached properties of libraries' objects: they follow from the rest, and come later."""
+    attributes = attributes_of(value)
+    if is_user_class(type(value)):
+        return attributes
+    return {name: x for name, x in attributes.items() if not is_cached_property(type(value), name)}

@@ -21,6 +21,10 @@ class UnsupportedNativeOperation(Exception):
     """A program has an operation, type or size that machine code doesn't support."""
 
 
+class TooManyOperations(UnsupportedNativeOperation):
+    """A program is too long for machine code."""
+
+
 def type_of(scalar: Any) -> str:
     """LLVM's type of a scalar. Raises UnsupportedNativeOperation for types without one."""
     name = _TYPES.get(scalar.dtype)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import abc
+import bisect
+import itertools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias, final
+from typing import Any, NamedTuple, TypeAlias, final, overload
 
 from jax.extend import core
 
@@ -88,6 +90,51 @@ class _Slot(NamedTuple):
     dtype: Any
 
 
+class _Slots(Sequence[_Slot]):
+    """The places of the numbers of a tree that is packed at a pointer.
+
+    Each is made where it is used: programs read single elements of tables with a million of them.
+    """
+
+    def __init__(self, pointer: Pointer, layout: Layout) -> None:
+        self._pointer, self._layout = pointer, layout
+
+    def __len__(self) -> int:
+        return self._layout.size
+
+    @overload
+    def __getitem__(self, index: int) -> _Slot: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[_Slot]: ...
+    def __getitem__(self, index: int | slice) -> _Slot | list[_Slot]:
+        if isinstance(index, slice):
+            return [self[n] for n in range(*index.indices(len(self)))]
+        slot = range(len(self))[index]
+        return _Slot(self._pointer, slot, self._layout.dtype_at(slot))
+
+
+class Joined(Sequence[Any]):
+    """Sequences one after the other, which aren't copied."""
+
+    def __init__(self, *parts: Sequence[Any]) -> None:
+        self._parts = [part for part in parts if len(part)]
+        self._ends = list(itertools.accumulate(map(len, self._parts)))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Any]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return [self[n] for n in range(*index.indices(len(self)))]
+        at = range(len(self))[index]
+        k = bisect.bisect_right(self._ends, at)
+        return self._parts[k][at - (self._ends[k - 1] if k else 0)]
+
+
 @final
 class ScalarLoopCode(AbstractLoopCode):
     """A loop around programs on scalars. Values are numbers, or slots, which are read where a program uses them."""
@@ -100,8 +147,8 @@ class ScalarLoopCode(AbstractLoopCode):
     def size(self, layout: Layout) -> int:
         return layout.size
 
-    def places(self, pointer: Pointer, layout: Layout) -> list[_Slot]:
-        return [_Slot(pointer, n, like.dtype) for n, like in enumerate(layout.scalars)]
+    def places(self, pointer: Pointer, layout: Layout) -> Sequence[_Slot]:
+        return _Slots(pointer, layout)
 
     def read(self, places: Sequence[_Slot]) -> Sequence[_Slot]:
         return places
@@ -176,7 +223,7 @@ class ArrayLoopCode(AbstractLoopCode):
                     total.put(k, element, combine(k, "reduce_sum", total.at(k, element), x.at(k, element)))
 
     def call(self, program: core.ClosedJaxpr, arguments: Sequence[AbstractArray]) -> list[AbstractArray]:
-        return generate(self._b, flatten(program), arguments)
+        return generate(self._b, flatten(program), list(arguments))
 
     def detach(self, results: Sequence[AbstractArray], places: Sequence[Buffer | None]) -> list[AbstractArray]:
         overwritten = {place.pointer for place in places if place is not None}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import math
 from typing import Any
 
@@ -23,6 +25,7 @@ class Layout:
         leaves, self.structure = jax.tree.flatten(tree)
         self.leaves = [jax.ShapeDtypeStruct(np.shape(x), _dtype(x)) for x in leaves]
         self.sizes = [math.prod(x.shape) for x in self.leaves]
+        self._ends = list(itertools.accumulate(self.sizes))
         self.size = sum(self.sizes)
 
     def __eq__(self, other: object) -> bool:
@@ -37,8 +40,12 @@ class Layout:
     @property
     def scalars(self) -> list[jax.ShapeDtypeStruct]:
         """All elements, one by one."""
-        pairs = zip(self.leaves, self.sizes, strict=True)
-        return [jax.ShapeDtypeStruct((), x.dtype) for x, n in pairs for _ in range(n)]
+        by_leaf = [jax.ShapeDtypeStruct((), x.dtype) for x in self.leaves]
+        return [x for x, n in zip(by_leaf, self.sizes, strict=True) for _ in range(n)]
+
+    def dtype_at(self, slot: int) -> Any:
+        """The type of the element in a slot."""
+        return self.leaves[bisect.bisect_right(self._ends, slot)].dtype
 
     def pack(self, tree: Any) -> np.ndarray:
         """The tree's elements in slots."""

@@ -21,7 +21,7 @@ _ON_HOST = Backend(lower_rows)
 
 
 class CompileTimeWarning(UserWarning):
-    """XLA compiles the derivative of a long step, which takes minutes where machine code would take seconds."""
+    """XLA compiles a long step or its derivative, which takes minutes where machine code would take seconds."""
 
 
 def scalarise(fun: Callable, limit: float | None = None, one_kernel: bool = False) -> Callable:

@@ -111,8 +111,8 @@ def rim_points(frame: Pose, pose: Pose, radius: Array, half: Array | None) -> tu
     """Points of a cylinder's rims, where it touches a plane, and their numbers; of a disc without `half`.
 
     Four directions in space are turned into the plane of the lower rim, so that they don't spin with the body. The one
-    next to the lowest point moves there (4), and where the cylinder lies, the one opposite to the lowest point of the
-    other rim (5).
+    next to the lowest point moves there, and where the cylinder lies, the one opposite to the lowest point of the
+    other rim: 4 and 5, by rims.
     """
     x, R = pose
     normal, axis = frame[1][:, 2], R[:, 2]
@@ -129,11 +129,13 @@ def rim_points(frame: Pose, pose: Pose, radius: Array, half: Array | None) -> tu
     directions = (across[0], across[1], -across[0], -across[1])
     centre = x if half is None else x + half * outward
     points = [centre + radius * jnp.where(near, lowest, e) for near, e in zip(nearest, directions, strict=True)]
-    features = [jnp.where(near, 4, k) for k, near in enumerate(nearest)]
+    # By their rims, as a lying cylinder that tips over lowers the other one.
+    own = jnp.where(cosine > 0, 4, 5)
+    features = [jnp.where(near, own, k) for k, near in enumerate(nearest)]
     if half is not None:
         beyond = x - half * outward + radius * lowest
         for k in range(4):
             lies = nearest[k - 2] & (cosine * cosine < _LYING)
             points[k] = jnp.where(lies, beyond, points[k])
-            features[k] = jnp.where(lies, 5, features[k])
+            features[k] = jnp.where(lies, 9 - own, features[k])
     return jnp.stack(points), jnp.stack(features)

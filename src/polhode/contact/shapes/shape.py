@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import inspect
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import equinox as eqx
@@ -83,6 +84,11 @@ class AbstractShape(eqx.Module):
         """This shape with numbers in place of parameters: their defaults, or what was substituted for them."""
         arguments = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters if name[0] != "_"}
         return type(self)(**{name: jax.tree.map(_number, value) for name, value in arguments.items()})
+
+    @classmethod
+    def equalise(cls, shapes: Sequence[Self]) -> Sequence[Self]:
+        """The same shapes with arrays of equal lengths where that costs little, so that one program serves them all."""
+        return shapes
 
     def pose_in(self, pose: Pose) -> Pose:
         """The pose of the shape's own frame on a body with the pose (x, R)."""

@@ -9,15 +9,16 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
+from polhode.integrators.base import Carry, StepInfo
 from polhode.integrators.explicit._stages import polynomial
+from polhode.integrators.explicit.base import AbstractExplicit
 from polhode.integrators.tableaus.runge_kutta import Tableau
 from polhode.spaces.base import Point
 from polhode.systems.base import State
 from polhode.systems.vector_field import VectorField
 
 
-class ClassicalRungeKutta(AbstractIntegrator):
+class ClassicalRungeKutta(AbstractExplicit):
     r"""Runge–Kutta method on the stored numbers of a point: matrix entries, quaternion components, coordinates.
 
     The comparison that every paper of the field makes. It treats $\dot q = f$ as an equation in the ambient vector
@@ -28,8 +29,6 @@ class ClassicalRungeKutta(AbstractIntegrator):
     - Interpolation: cubic Hermite or the tableau's continuous extension, in the ambient coordinates.
     """
 
-    kinds: ClassVar = (VectorField,)
-    one_step: ClassVar = True
     promises: ClassVar = {}
 
     tableau: Tableau = eqx.field(static=True)

@@ -9,8 +9,9 @@ from typing import ClassVar
 import equinox as eqx
 from jaxtyping import Array
 
-from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
+from polhode.integrators.base import Carry, StepInfo
 from polhode.integrators.explicit._stages import combine, hermite_step, move_if
+from polhode.integrators.explicit.base import AbstractExplicit
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.systems.base import State
 from polhode.systems.vector_field import VectorField
@@ -58,7 +59,7 @@ class Scheme:
                 raise ValueError(f"scheme {self.name}: the coefficients of {what} sum to {total}, not {target}")
 
 
-class CommutatorFree(AbstractIntegrator):
+class CommutatorFree(AbstractExplicit):
     r"""Commutator-free Lie group method, Crouch–Grossman methods included.
 
     $Y_r = \exp(h\sum_k \alpha^k_{rJ} f_k) \cdots \exp(h\sum_k \alpha^k_{r1} f_k)\cdot y_0$: frozen flows of linear
@@ -75,8 +76,6 @@ class CommutatorFree(AbstractIntegrator):
         Celledoni et al., Lie group integrators for mechanical systems (2021), sections 2 and 4, eqs (9), (34).
     """
 
-    kinds: ClassVar = (VectorField,)
-    one_step: ClassVar = True
     promises: ClassVar = {"manifold": "round-off", "action invariants": "round-off"}
 
     scheme: Scheme = eqx.field(static=True)
@@ -99,7 +98,7 @@ class CommutatorFree(AbstractIntegrator):
     def step(self, system: VectorField, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
         space, scheme = system.space, self.scheme
         Y = [carry.state]
-        f = [system.field(t, carry.state)]
+        f = [system.field(t, carry.state) if system.slope is None else system.slope]
         for c, composition in zip(scheme.c[1:], scheme.stages, strict=True):
             Y.append(_reach(space, composition, h, Y, f))
             f.append(system.field(t + c * h, Y[-1]))

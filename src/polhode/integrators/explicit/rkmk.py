@@ -10,8 +10,9 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode import checks
-from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
+from polhode.integrators.base import Carry, StepInfo
 from polhode.integrators.explicit._stages import combine, hermite_step, move_if, polynomial
+from polhode.integrators.explicit.base import AbstractExplicit
 from polhode.integrators.tableaus.runge_kutta import Tableau
 from polhode.spaces.base import AbstractSpace, Vector
 from polhode.spaces.coordinates import Coordinates, with_coordinates
@@ -19,7 +20,7 @@ from polhode.systems.base import State
 from polhode.systems.vector_field import VectorField
 
 
-class RKMK(AbstractIntegrator):
+class RKMK(AbstractExplicit):
     r"""Runge–Kutta–Munthe-Kaas method of any explicit tableau.
 
     Solves $\dot\theta = \mathrm{rate}(\theta, f(t, \mathrm{move}(q_0,\theta)))$ on the algebra by the Runge–Kutta
@@ -44,8 +45,6 @@ class RKMK(AbstractIntegrator):
         Celledoni, Çokaj, Leone, Murari, Owren, Lie group integrators for mechanical systems (2021), section 2.
     """
 
-    kinds: ClassVar = (VectorField,)
-    one_step: ClassVar = True
     promises: ClassVar = {"manifold": "round-off", "action invariants": "round-off"}
 
     tableau: Tableau = eqx.field(static=True)
@@ -115,7 +114,8 @@ class RKMK(AbstractIntegrator):
         A, c = self.tableau.A, self.tableau.c
         # Traced once for all stages.
         field = jax.jit(lambda t, q: system.field(t, q))
-        f = field(t, state) if f_first is None else f_first
+        known = system.slope if f_first is None else f_first
+        f = field(t, state) if known is None else known
         k = [f]
         for i in range(1, self.tableau.stages):
             theta = combine(h, A[i, :i], k)

@@ -6,13 +6,14 @@ from typing import ClassVar
 
 from jaxtyping import Array
 
-from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
+from polhode.integrators.base import Carry, StepInfo
 from polhode.integrators.explicit._stages import hermite_step
+from polhode.integrators.explicit.base import AbstractExplicit
 from polhode.systems.base import State
 from polhode.systems.vector_field import VectorField
 
 
-class RKMK4TwoCommutators(AbstractIntegrator):
+class RKMK4TwoCommutators(AbstractExplicit):
     r"""Runge–Kutta–Munthe-Kaas method of order 4 with two commutators in all instead of inverse differentials.
 
     - Order: 4 for attitude and velocity. Four evaluations a step.
@@ -24,8 +25,6 @@ class RKMK4TwoCommutators(AbstractIntegrator):
         Celledoni et al., Lie group integrators for mechanical systems (2021), section 2.
     """
 
-    kinds: ClassVar = (VectorField,)
-    one_step: ClassVar = True
     promises: ClassVar = {"manifold": "round-off", "action invariants": "round-off"}
 
     @property
@@ -49,7 +48,7 @@ class RKMK4TwoCommutators(AbstractIntegrator):
 
     def _increment(self, system: VectorField, t: Array, h: Array, q0: State) -> Array:
         space, f = system.space, system.field
-        k1 = h * f(t, q0)
+        k1 = h * (f(t, q0) if system.slope is None else system.slope)
         k2 = h * f(t + h / 2, space.move(q0, k1 / 2))
         k3 = h * f(t + h / 2, space.move(q0, k2 / 2 - space.bracket(k1, k2) / 8))
         k4 = h * f(t + h, space.move(q0, k3))

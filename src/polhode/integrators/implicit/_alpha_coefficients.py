@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from jaxtyping import Array
+
 
 class Coefficients(NamedTuple):
     """α_m, α_f, β and γ of the method, and what follows from them."""
@@ -42,3 +44,15 @@ class Coefficients(NamedTuple):
         # aₙ = v̇(tₙ + Δh) + κ h²v⃛ once the recurrence of a has settled.
         kappa = (1 - self.alpha_f) / 2 - (1 - self.alpha_m) * (1 + D) ** 2 / 2 - self.alpha_m * D**2 / 2
         return (D * D + 2 * self.gamma * D + self.gamma) / 2 + kappa - 1 / 6
+
+    def explicit(self, rate: Array, mean: Array) -> Array:
+        """The filtered rate at the end of a step without its part by the rate there, from both at its start."""
+        return (self.alpha_f * rate - self.alpha_m * mean) / (1 - self.alpha_m)
+
+    def increment(self, h: Array, start: Array, end: Array) -> Array:
+        """The change of what has these filtered rates."""
+        return h * ((1 - self.gamma) * start + self.gamma * end)
+
+    def displacement(self, h: Array, start: Array, end: Array) -> Array:
+        """The change of what has them as second derivatives, by these."""
+        return h * h * ((0.5 - self.beta) * start + self.beta * end)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode.integrators.implicit._equations import AbstractEquations, Residual
-from polhode.integrators.implicit._tangent import times_tangent
-from polhode.linalg.blocks import Matrix, absolute, apply, apply_transposed, scale_matrix
+from polhode.linalg.blocks import Matrix, apply, apply_transposed
+from polhode.linalg.tangent_operator import times_tangent
 from polhode.spaces.base import Point, Vector
 from polhode.systems.mechanical import AbstractMechanical
+from polhode.systems.mechanical.tangent import Weights, largest_coordinate, largest_of
 
 
 class Place(NamedTuple):
@@ -61,7 +61,7 @@ class Index3(AbstractEquations):
     tangent: bool = eqx.field(static=True)
 
     def place(self, x: tuple[Vector, Array]) -> Place:
-        return _place(self.system, self.prediction, x[0], x[0])
+        return place_at(self.system, self.prediction, x[0], x[0])
 
     def residual(self, place: Place, x: tuple[Vector, Array]) -> Residual:
         balance, terms = balance_of(self.system, self.prediction.t, place, *x)
@@ -111,7 +111,7 @@ class StabilizedIndex2(AbstractEquations):
     tangent: bool = eqx.field(static=True)
 
     def place(self, x: tuple[Array, ...]) -> Place:
-        return _place(self.system, self.prediction, x[0] + x[2], x[0])
+        return place_at(self.system, self.prediction, x[0] + x[2], x[0])
 
     def residual(self, place: Place, x: tuple[Array, ...]) -> Residual:
         vdot, multipliers, z, eta = x
@@ -150,11 +150,11 @@ class StabilizedIndex2(AbstractEquations):
 
 def is_negligible(p: Prediction, place: Place, w: Vector) -> Array:
     """Whether accelerations w move positions by a few units of round-off at most."""
-    size = jnp.max(jnp.stack([largest_of(part) for part in jax.tree.leaves(place.q)]))
+    size = largest_coordinate(place.q)
     return p.position * largest_of(w) <= 8 * jnp.finfo(float).eps * (1 + size)
 
 
-def _place(system: AbstractMechanical, p: Prediction, w: Vector, vdot: Vector) -> Place:
+def place_at(system: AbstractMechanical, p: Prediction, w: Vector, vdot: Vector) -> Place:
     theta = p.theta + p.position * w
     return Place(theta, system.configuration.move(p.q0, theta), p.v + p.velocity * vdot)
 
@@ -174,7 +174,7 @@ def balance_of(
 
 def positions_of(system: AbstractMechanical, t: Array, place: Place) -> tuple[Array, Float[Array, ""]]:
     """Φ, and the size of its terms, estimated from q."""
-    size = jnp.max(jnp.stack([largest_of(part) for part in jax.tree.leaves(place.q)]))
+    size = largest_coordinate(place.q)
     return system.constraint(t, place.q), 1 + size
 
 
@@ -182,21 +182,10 @@ def iteration_matrix(
     system: AbstractMechanical, p: Prediction, place: Place, tangent: bool, B: Matrix, Q: Matrix
 ) -> IterationMatrix:
     """The derivative of M v̇ - f with respect to v̇ with Bᵀ and Q at its sides, factorised."""
-    t, q, v = p.t, place.q, place.v
-    K, C = system.stiffness(t, q, v), system.damping(t, q, v)
-    largest = jnp.max(jnp.stack([largest_of(part) for part in jax.tree.leaves(q)]))
-    rows = _row_bounds(K, largest, system.configuration.dim, system.n) + _row_bounds(
-        C, largest_of(v), system.n, system.n
-    )
-    if tangent:
-        K = times_tangent(K, system.configuration, place.theta)
-    A = (*system.mass(t, q), *scale_matrix(C, p.velocity), *scale_matrix(K, p.position))
-    return IterationMatrix(system.kkt.factor(A, B, Q), jnp.sqrt(jnp.sum(rows * rows)))
-
-
-def _row_bounds(matrix: Matrix, size: Array, cols: int, rows: int) -> Vector:
-    """A bound of the product of a matrix with numbers of some size, row by row."""
-    return apply(absolute(matrix), jnp.broadcast_to(size, (cols,)), rows)
+    increment = place.theta if tangent else None
+    sum_ = system.tangent(p.t, place.q, place.v, increment, Weights(1.0, p.velocity, p.position))
+    rows = sum_.magnified
+    return IterationMatrix(system.kkt.factor(sum_.matrix, B, Q), jnp.sqrt(jnp.sum(rows * rows)))
 
 
 def balance_round_off(factors: IterationMatrix, residual: Residual) -> tuple[Array, ...]:
@@ -207,7 +196,3 @@ def balance_round_off(factors: IterationMatrix, residual: Residual) -> tuple[Arr
 
 _PLACES = 4
 """Positions and velocities are rounded when they are stored, and once or twice more on the way into forces."""
-
-
-def largest_of(x: Array) -> Float[Array, ""]:
-    return jnp.max(jnp.abs(x), initial=0.0)

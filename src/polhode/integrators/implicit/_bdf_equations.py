@@ -16,13 +16,13 @@ from polhode.integrators.implicit._alpha_equations import (
     balance_round_off,
     is_negligible,
     iteration_matrix,
-    largest_of,
     positions_of,
 )
 from polhode.integrators.implicit._equations import AbstractEquations, Residual
 from polhode.linalg.blocks import Matrix, apply, apply_transposed
 from polhode.spaces.base import Vector
 from polhode.systems.mechanical import AbstractMechanical
+from polhode.systems.mechanical.tangent import largest_of
 
 
 class Formula(NamedTuple):

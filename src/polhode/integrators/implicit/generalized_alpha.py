@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
@@ -17,9 +18,11 @@ from polhode.integrators.implicit._alpha_coefficients import Coefficients
 from polhode.integrators.implicit._alpha_equations import Index3, Prediction, StabilizedIndex2
 from polhode.integrators.implicit._equations import AbstractEquations
 from polhode.integrators.implicit._newton import Newton, solve
+from polhode.integrators.nonsmooth.nonsmooth_alpha import NonsmoothGeneralizedAlpha
 from polhode.linalg.blocks import apply
 from polhode.result_codes import Result
 from polhode.spaces.base import Point, Vector
+from polhode.systems.base import AbstractSystem
 from polhode.systems.mechanical import AbstractMechanical
 
 
@@ -82,6 +85,8 @@ class GeneralizedAlpha(AbstractIntegrator):
       present size make up in it: forces, and h²|v̇| in Φ. What is left acts like a constant force: 1e-8 would spoil the
       order of a mechanism that runs over 50,000 steps.
     - `max_iterations`: of Newton's method in a step; simplified iterations that fail are followed by as many full ones.
+    - `smooth_contacts`: whether contacts that stay closed have forces in the smooth motion, in the form for bodies that
+      touch; without them it is of order 1.
 
     ??? cite "Reference"
         O. Brüls, A. Cardona, On the use of Lie group time integrators in multibody dynamics, J. Comput. Nonlinear
@@ -101,6 +106,7 @@ class GeneralizedAlpha(AbstractIntegrator):
     rtol: float = eqx.field(static=True, default=1e-12)
     atol: float = eqx.field(static=True, default=1e-12)
     max_iterations: int = eqx.field(static=True, default=100)
+    smooth_contacts: bool = eqx.field(static=True, default=True)
 
     def __check_init__(self) -> None:
         if isinstance(self.rho_inf, bool) or not (isinstance(self.rho_inf, float | int) and 0 <= self.rho_inf <= 1):
@@ -108,6 +114,7 @@ class GeneralizedAlpha(AbstractIntegrator):
                 f"`rho_inf` must be a number in [0, 1], got {short_repr(self.rho_inf)}; 0.9 damps high frequencies "
                 "gently."
             )
+        checks.flag("smooth_contacts", self.smooth_contacts)
         if not isinstance(self.tangent_operator, bool):
             raise ValueError(f"`tangent_operator` must be True or False, got {short_repr(self.tangent_operator)}.")
         checks.choice("newton", self.newton, ("automatic", "full", "simplified", "modified"))
@@ -144,6 +151,21 @@ class GeneralizedAlpha(AbstractIntegrator):
         """α_m, α_f, β and γ."""
         return Coefficients.optimal(self.rho_inf)
 
+    def for_system(self, system: AbstractSystem) -> AbstractIntegrator:
+        """The nonsmooth method where bodies touch. Raises ValueError for options that it doesn't have."""
+        if not system.has_contacts:
+            return self
+        kept = {"rho_inf": self.rho_inf, "smooth_contacts": self.smooth_contacts}
+        options = {"max_iterations": self.max_iterations, **kept}
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.name not in options and value != field.default:
+                raise ValueError(
+                    f"Bodies touch, and with contacts `generalized-alpha` has no option `{field.name}`, got "
+                    f"{short_repr(value)}. Leave it out; it has {', '.join(f'`{name}`' for name in options)}."
+                )
+        return NonsmoothGeneralizedAlpha(max_rounds=self.max_iterations, **kept)
+
     def _solver(self, system: AbstractMechanical) -> Newton:
         chosen = "simplified" if system.has_costly_tangent else "full"
         kind = chosen if self.newton == "automatic" else self.newton
@@ -152,6 +174,8 @@ class GeneralizedAlpha(AbstractIntegrator):
     def check(self, system: AbstractMechanical, t: Any, state: Any) -> None:
         """Refuses quasi-velocities. Raises ValueError."""
         del t, state
+        if not self.smooth_contacts:
+            raise ValueError("Nothing touches here, and `smooth_contacts` is an option for contacts: leave it out.")
         if not system.identity_kinematics:
             raise ValueError(
                 f"The generalized-α method needs velocities that are those of the configuration, and "
@@ -190,9 +214,9 @@ class GeneralizedAlpha(AbstractIntegrator):
         (q, v), memory = carry.state, carry.memory
         c = self.coefficients
         a = memory.vdot + h * memory.shift
-        a_explicit = (c.alpha_f * memory.vdot - c.alpha_m * a) / (1 - c.alpha_m)
-        theta = h * v + h * h * ((0.5 - c.beta) * a + c.beta * a_explicit)
-        speed = v + h * ((1 - c.gamma) * a + c.gamma * a_explicit)
+        a_explicit = c.explicit(memory.vdot, a)
+        theta = h * v + c.displacement(h, a, a_explicit)
+        speed = v + c.increment(h, a, a_explicit)
         equations = self._equations(system, t + h, h, q, theta, speed)
         guess = self._guess(system, memory.vdot + h * memory.slope, carry.multipliers)
         # Constant velocities, as of bodies that stick.

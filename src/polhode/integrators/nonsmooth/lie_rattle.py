@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from polhode.integrators.base import Carry, StepInfo
 from polhode.integrators.nonsmooth.contact_record import ContactMemory, ContactRecord, contacts_of, dissipation
 from polhode.integrators.nonsmooth.rattle_drift import Departure, Drift, drift
 from polhode.integrators.nonsmooth.rattle_kick import Kick, arrive, kick
-from polhode.integrators.nonsmooth.time_stepper import AbstractTimeStepper
+from polhode.integrators.nonsmooth.time_stepper import AbstractTimeStepper, between
 from polhode.result_codes import Result
 from polhode.spaces.base import AbstractGroup
 from polhode.systems.base import State
@@ -48,7 +48,8 @@ class LieRattle(AbstractTimeStepper):
       follow from the balance of energy.
     - A bounce that would be shorter than the step is none: so impacts that accumulate come to rest.
     - Steps are constant, h ω < 2 for the largest frequency ω of springs. Newton's method for the first half (rows at
-      the end, columns at the start of the step), 2 to 8 rounds of a contact problem, and 1 to 5 for the second.
+      the end, columns at the start of the step), 2 to 8 rounds of a contact problem, more where contacts change
+      with the end of the step, and 1 to 5 for the second.
     - Any coordinates whose rates are those of a group: absolute ones, and those of joints.
     - Result codes: `contact_unsolved`, `newton_not_converged`, `nonfinite_state`.
 
@@ -60,7 +61,9 @@ class LieRattle(AbstractTimeStepper):
         J. E. Marsden, M. West, Discrete mechanics and variational integrators, Acta Numerica 10 (2001).
     """
 
-    max_iterations: int = eqx.field(static=True, default=25)
+    takes_holds: ClassVar = True
+
+    max_iterations: int = eqx.field(static=True, default=60)
     tolerance: float = eqx.field(static=True, default=1e-10)
 
     def promises_for(self, system: AbstractMechanical, state: State) -> dict[str, str]:
@@ -112,9 +115,7 @@ class LieRattle(AbstractTimeStepper):
     ) -> State:
         """Along the motion of the step, with velocities between those of its ends."""
         del t, h
-        (q0, v0), (q1, v1) = carry0.state, carry1.state
-        space = system.configuration
-        return space.move(q0, s * space.difference(q0, q1)), v0 + s * (v1 - v0)
+        return between(system, carry0.state, carry1.state, s)
 
 
 def _result(step: Departure, first: Drift, last: Kick) -> Array:

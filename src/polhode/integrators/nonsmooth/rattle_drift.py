@@ -25,6 +25,11 @@ CONVERGED = 1e-13
 CLOSED = 1e-10
 """Gap, in the unit of length, up to which a contact counts as closed."""
 
+_FREE_ROUNDS = 4
+_SETTLES = 0.7
+_LEAST_PART = 1 / 16
+"""Rounds with whole steps of Newton's method; ratio of changes up to which they settle; the least part of a step."""
+
 _ROUND_OFF = 8 * jnp.finfo(float).eps
 
 
@@ -68,6 +73,7 @@ class Drift(NamedTuple):
     - `q`, `velocity`: at its end, and in its middle. - `momentum`: of the middle. - `contacts`: at its end.
     - `columns`, `moved`: rows of the contacts at its start, and changes of velocity by unit impulses there.
     - `impulses`, `joints`: of the first half. - `slides`: contacts that go on sliding.
+    - `change`: what Newton's method would change. - `part`: of which it takes so much, less where it cycles.
     """
 
     q: Point
@@ -80,6 +86,7 @@ class Drift(NamedTuple):
     joints: Multipliers
     slides: Bool[Array, " k"]
     change: Array
+    part: Array
     solved: Bool[Array, ""]
     number: Int[Array, ""]
 
@@ -107,7 +114,7 @@ def _place(step: Departure, v: Vector) -> Drift:
     k, rows, n = columns.shape
     return Drift(
         q, v, momentum, contacts, columns, jnp.zeros((k * rows, n)), jnp.zeros((k, rows)), jnp.zeros(system.m),
-        step.pressed, jnp.asarray(jnp.inf), jnp.asarray(True), jnp.asarray(0),
+        step.pressed, jnp.asarray(jnp.inf), jnp.ones(()), jnp.asarray(True), jnp.asarray(0),
     )  # fmt: skip
 
 
@@ -146,11 +153,16 @@ def _round(step: Departure, tolerance: float, at: Drift) -> Drift:
     solution = solve(problem, at.impulses, tolerance)
     change = change + solution.impulses.reshape(-1) @ columns
     impulses = sliding.complete(solution.impulses)
-    return _place(step, v + change)._replace(
+    size = jnp.max(jnp.abs(change))
+    # Contacts that change with the end of the step, as of a body that tips over, may lead it to and fro.
+    cycles = (at.number >= _FREE_ROUNDS) & (size > _SETTLES * at.change)
+    part = jnp.where(cycles, jnp.maximum(0.5 * at.part, _LEAST_PART), jnp.minimum(2.0 * at.part, 1.0))
+    return _place(step, v + part * change)._replace(
         moved=moved,
         impulses=impulses,
         joints=joints + impulses.reshape(-1) @ shares,
-        change=jnp.max(jnp.abs(change)),
+        change=size,
+        part=part,
         solved=solution.solved,
         slides=on,
         number=at.number + 1,

@@ -19,6 +19,9 @@ from polhode.spaces.base import Vector
 from polhode.systems.mechanical import Multipliers
 from polhode.systems.mechanical.contact_set import ContactKinematics
 
+_FREE_ROUNDS = 6
+"""Rounds in which contacts may go on to bounce and not to."""
+
 
 class Arrival(eqx.Module):
     """The data of a step at its end, before its contacts act there.
@@ -46,6 +49,7 @@ class Kick(NamedTuple):
 
     - `impulses`: of the whole step. - `joints`: of its second half. - `before`: relative velocities before impacts.
     - `slides`: contacts whose second half has laws by itself.
+    - `quiet`: contacts that don't bounce, as others have turned them back: rounds would jump between both.
     """
 
     velocity: Vector
@@ -53,6 +57,7 @@ class Kick(NamedTuple):
     before: Float[Array, "k rows"]
     joints: Multipliers
     slides: Bool[Array, " k"]
+    quiet: Bool[Array, " k"]
     change: Array
     solved: Bool[Array, ""]
     number: Int[Array, ""]
@@ -86,7 +91,7 @@ def kick(arrival: Arrival, max_rounds: int, tolerance: float) -> Kick:
     step, drift = arrival.step, arrival.drift
     first = Kick(
         drift.velocity, 2.0 * drift.impulses, arrival.before, jnp.zeros(step.system.m), drift.slides,
-        jnp.asarray(jnp.inf), jnp.asarray(True), jnp.asarray(0),
+        jnp.zeros_like(drift.slides), jnp.asarray(jnp.inf), jnp.asarray(True), jnp.asarray(0),
     )  # fmt: skip
 
     def more(last: Kick) -> Array:
@@ -134,7 +139,8 @@ def _round(at: Arrival, tolerance: float, last: Kick) -> Kick:
     impulses = base + solution.impulses
     joints = joints + impulses.reshape(-1) @ shares
     size = jnp.max(jnp.abs(velocity - v))
-    return Kick(velocity, impulses, before, joints, slides, size, solution.solved, last.number + 1)
+    quiet = last.quiet | ((last.number >= _FREE_ROUNDS) & (impulses[:, 0] <= 0))
+    return Kick(velocity, impulses, before, joints, slides, quiet, size, solution.solved, last.number + 1)
 
 
 def _approach(
@@ -159,7 +165,7 @@ def _approach(
     approach = jnp.minimum(jnp.where(arrives, jnp.where(pressing, together, alone), before), 0.0)
     # A bounce that ends within the step is none.
     short = -2 * law.restitution * alone <= jnp.abs(without - before)
-    return approach, arrives & ~short
+    return approach, arrives & ~short & ~last.quiet
 
 
 def _before(at: Arrival, normal: Float[Array, " k"], free: Vector) -> Float[Array, "k rows"]:

@@ -13,7 +13,7 @@ _SLIDES = 1e-8
 """Speed from which a contact counts as sliding, relative to the largest that contacts would have without impulses."""
 
 
-_FREE_ROUNDS = 4
+FREE_ROUNDS = 4
 
 
 class SlideDirections(NamedTuple):
@@ -49,21 +49,37 @@ def persistent(
     - `without`: relative velocities without impulses.
     """
     sizes = jnp.sqrt(jnp.sum(before**2, axis=1)), jnp.sqrt(jnp.sum(after**2, axis=1))
-    least = _SLIDES * jnp.max(jnp.abs(without))
+    least = least_speed(without)
     ahead = jnp.sum(before * after, axis=1) > 0.5 * sizes[0] * sizes[1]
     return pressed & (sizes[0] > least) & (sizes[1] > least) & ahead
 
 
+def least_speed(without: Float[Array, "k rows"]) -> Array:
+    """The speed above which contacts count as sliding, or as leaving each other."""
+    return _SLIDES * jnp.max(jnp.abs(without), initial=0.0)
+
+
+def can_open(
+    rows: Float[Array, "k rows n"], columns: Float[Array, "k_rows n"], drag: Float[Array, "k 2"]
+) -> Bool[Array, " k"]:
+    """Whether a normal impulse opens a contact although friction comes with it: not so in Painlevé's region.
+
+    - `columns`: changes of velocity by unit impulses along the rows.
+    """
+    own = jnp.einsum("kn,kin->ki", rows[:, 0], columns.reshape(rows.shape)[:, :3])
+    return own[:, 0] + jnp.sum(drag * own[:, 1:], axis=1) > 0
+
+
 def narrow(pressed: Bool[Array, " k"], slides: Bool[Array, " k"], number: Array) -> Bool[Array, " k"]:
     """Contacts that may go on sliding in the next round: after a few, none comes back, so that rounds don't cycle."""
-    return pressed & ((number < _FREE_ROUNDS) | slides)
+    return pressed & ((number < FREE_ROUNDS) | slides)
 
 
 def against(law: ContactLaw, slips: Float[Array, "k 2"]) -> Float[Array, "k 2"]:
     """Friction of a normal impulse of 1 on contacts that slide: what takes most energy from them."""
     scaled = law.friction * slips
     square = jnp.sum(scaled**2, axis=1)[:, None]
-    # The root of zero has no derivative.
+    # Roots of zero have no derivative: a contact without friction would make those of everything NaN.
     return -law.friction * scaled / jnp.sqrt(jnp.where(square > 0, square, 1.0))
 
 

@@ -24,7 +24,6 @@ class AbstractTimeStepper(AbstractIntegrator):
     one_step: ClassVar = True
     takes_contacts: ClassVar = True
     needs_contacts: ClassVar = True
-    takes_holds: ClassVar = True
 
     tolerance: eqx.AbstractVar[float]
 
@@ -87,3 +86,10 @@ class AbstractTimeStepper(AbstractIntegrator):
         pressed: Bool[Array, " k"],
     ) -> tuple[Carry, StepInfo]:
         """One step; `pressed`: contacts that carried a force before it, if they are the same ones."""
+
+
+def between(system: AbstractMechanical, start: State, end: State, s: Array) -> State:
+    """The state at the fraction s of a step that goes straight from one position to the other."""
+    (q0, v0), (q1, v1) = start, end
+    space = system.configuration
+    return space.move(q0, s * space.difference(q0, q1)), v0 + s * (v1 - v0)

@@ -18,6 +18,7 @@ from polhode.multibody.mechanism.groups import ForceGroup, Motion
 from polhode.multibody.mechanism.mechanism import Mechanism
 from polhode.multibody.mechanism.poses import Pose, Twist
 from polhode.spaces.base import AbstractSpace, Point, Vector
+from polhode.systems.mechanical.tangent import Tangent, Weights
 
 
 class AbstractCoordinates(eqx.Module):
@@ -273,6 +274,13 @@ class AbstractCoordinates(eqx.Module):
     def damping(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix | None:
         """Minus the derivative of `force` with respect to v."""
         del mechanism, t, q, v
+        return None
+
+    def tangent(
+        self, mechanism: Mechanism, t: Array, q: Point, v: Vector, increment: Vector | None, weights: Weights
+    ) -> Tangent | None:
+        """The weighted sum of M, C and K T, see `AbstractMechanical.tangent`; None: from the matrices one by one."""
+        del mechanism, t, q, v, increment, weights
         return None
 
     def geometric_stiffness(self, mechanism: Mechanism, t: Array, q: Point, multipliers: Array) -> Matrix | None:

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from polhode.multibody.measurements.balances import Balance, balance
 from polhode.multibody.system import MultibodySystem
 from polhode.results.audit.broken_loads import BrokenIntervals, broken_intervals
-from polhode.results.audit.event_jumps import WithoutJumps
+from polhode.results.audit.event_jumps import WithoutJumps, are_of_user
 from polhode.results.audit.quadrature import Integral, integral, is_integrable
 from polhode.results.audit.step_ends import last_step_ends
 from polhode.results.contact_laws import whole_record
@@ -179,13 +179,14 @@ class _RunBalances:
 
     def _without_jumps(self, column: np.ndarray, observer: BatchedObserver, name: str) -> np.ndarray:
         """The column minus the jumps at events."""
-        if not len(self._solution.stats.get("events", {}).get("number", ())):
+        counts = are_of_user(self._solution)
+        if not counts.any():
             return column
         events = self._solution.events
         before, after = (
             np.asarray(observer.observe(events.t, states)[name]) for states in (events.before, events.after)
         )
-        jumps = (after - before).reshape(len(events), *column.shape[1:])
+        jumps = (after - before).reshape(len(events), *column.shape[1:]) * counts.reshape(-1, *(1,) * (column.ndim - 1))
         return WithoutJumps(column, self._t, np.asarray(events.t), jumps)[0 : len(column)]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from polhode.integrators.nonsmooth.contact_record import ContactRecord
 from polhode.result_codes import Result
 from polhode.results.audit.determinacy import find_indeterminacy
+from polhode.results.audit.event_jumps import are_of_user
 from polhode.results.audit.joint_contacts import joint_measures
 from polhode.results.audit.measure import Measure, over, worst
 from polhode.results.audit.step_ends import step_end_test
@@ -138,7 +139,7 @@ class _Contacts:
         size = max(*ranges, rounding)
         is_promised = "contact_work" in self._run.meta.get("promises", {})
         yield "contact_work", Measure(gain, over(gain, size), is_promised, _GAIN)
-        is_alone = not len(self._run.stats.get("events", {}).get("number", ())) and not self._has_loads
+        is_alone = not are_of_user(self._run).any() and not self._has_loads
         if len(parts) == 2 and is_alone:
             rise = np.append(0.0, np.maximum(np.diff(sum(parts)) - rounding, 0.0))
             yield "energy_rise", Measure(rise, over(rise, size), False, "the energy grows: the step is too large")

@@ -7,6 +7,13 @@ from typing import Any
 import numpy as np
 
 
+def are_of_user(run: Any) -> np.ndarray:
+    """Which events of a run are the user's; those of contacts are a part of the motion."""
+    numbers = np.asarray(run.stats.get("events", {}).get("number", ()), int)
+    events = run.meta.get("events", ())
+    return np.array([not events[k].get("of_contacts", False) for k in numbers], bool)
+
+
 class WithoutJumps:
     """A column of numbers, read slice by slice, minus its jumps at some instants.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from polhode.events.impacts import Impact
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.compatibility import IncompatibleSystem, accepts, convert_for
 from polhode.multibody.measurements.joints import EFFORTS, LOADS
+from polhode.result_codes import Result
 from polhode.simulation.events.responses import LastingContacts
 from polhode.systems.base import AbstractSystem, Converted, State
 from polhode.systems.mechanical import AbstractMechanical
@@ -153,7 +155,75 @@ def can_hold(
     return False
 
 
-class Contacts:
+class AbstractContacts(abc.ABC):
+    """Contacts of a run whose events change the system of its method, and what handles these events."""
+
+    @property
+    @abc.abstractmethod
+    def holds(self) -> bool:
+        """Whether the system of the method is another one than the user's: it has, or has had, closed contacts."""
+
+    @property
+    def failure(self) -> Result:
+        """Why the run can't go on, if it can't."""
+        return Result.successful
+
+    @property
+    @abc.abstractmethod
+    def present(self) -> tuple[Any, ...]:
+        """The things on which event functions and responses depend: other objects after each change."""
+
+    @property
+    def compiled_contacts(self) -> LastingContacts | None:
+        """The contacts for compiled steps, as long as these can respond to them."""
+        return None
+
+    @property
+    @abc.abstractmethod
+    def are_forces(self) -> tuple[bool, ...]:
+        """Which of all events have forces as functions, or others that never jump."""
+
+    @property
+    @abc.abstractmethod
+    def are_gaps(self) -> tuple[bool, ...]:
+        """Which of all events have gaps as functions, that stay positive but for round-off."""
+
+    @abc.abstractmethod
+    def has_event(self, number: int) -> bool:
+        """Whether an event is of one of the contacts."""
+
+    @abc.abstractmethod
+    def function(self, number: int) -> Function | None:
+        """The present function of an event of a contact; None for events of other kinds."""
+
+    @abc.abstractmethod
+    def convert(self, source: AbstractSystem, method: AbstractIntegrator, t: float, state: State) -> Converted:
+        """The system with its closed contacts, as the method takes it."""
+
+    @abc.abstractmethod
+    def begin(self, t: Any, state: State, source: AbstractSystem) -> State:
+        """The state in which a run begins, with resting contacts closed."""
+
+    @abc.abstractmethod
+    def act(
+        self, fired: Sequence[int], t: Any, state: State, source: AbstractSystem
+    ) -> tuple[State, list[ContactEvent]]:
+        """The state after events of contacts, and those to record."""
+
+    @abc.abstractmethod
+    def with_contact_outputs(self, outputs: Mapping[str, Any], source: AbstractSystem) -> dict[str, Any]:
+        """The outputs of a run, with those of contacts."""
+
+    @abc.abstractmethod
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Arrays of a checkpoint."""
+
+    @abc.abstractmethod
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Restores what `arrays` returned."""
+
+
+class RestingContacts(AbstractContacts):
     """The contacts of one run that may rest.
 
     - `numbers`: of their impacts among the events; the openings follow all of these in the same order.
@@ -162,6 +232,7 @@ class Contacts:
 
     def __init__(self, events: tuple[Event, ...]) -> None:
         self.numbers = [k for k, event in enumerate(events) if isinstance(event.action, Impact) and event.action.rests]
+        self._gaps = {k for k, event in enumerate(events) if isinstance(event.action, Impact)}
         resting_events = [events[k] for k in self.numbers]
         # Each is evaluated alone here, and all of them are solved together.
         self.contacts = tuple(dataclasses.replace(event.action, beside=()) for event in resting_events)  # type: ignore[type-var]
@@ -170,8 +241,11 @@ class Contacts:
         self.closed: np.ndarray | None = None
         self._slack = np.zeros(len(resting_events))
 
+    @property
+    def holds(self) -> bool:
+        return self.closed is not None
+
     def function(self, number: int) -> Function | None:
-        """The present function of an event of a contact; None for events of other kinds."""
         if number >= self._first_opening:
             if self.closed is None:
                 return Function(_Never())
@@ -182,26 +256,25 @@ class Contacts:
         return Function(_ClosingFunction(self.contacts[k], jnp.asarray(self.closed[k]), jnp.asarray(self._slack[k])))
 
     @property
-    def present(self) -> tuple[Any, Any]:
-        """The things on which event functions and responses depend: other objects after each change."""
+    def present(self) -> tuple[Any, ...]:
         return self.closed, self._slack
 
     @property
     def compiled_contacts(self) -> LastingContacts:
-        """The contacts for compiled steps, as long as none has closed."""
         return LastingContacts(self.contacts, jnp.asarray(self._shortest), tuple(self.numbers))
 
     @property
+    def are_gaps(self) -> tuple[bool, ...]:
+        return tuple(k in self._gaps for k in range(self._first_opening + len(self.contacts)))
+
+    @property
     def are_forces(self) -> tuple[bool, ...]:
-        """Which of all events have forces as functions."""
         return tuple(k >= self._first_opening for k in range(self._first_opening + len(self.contacts)))
 
     def has_event(self, number: int) -> bool:
-        """Whether an event is of one of the contacts."""
         return number in self.numbers or number >= self._first_opening
 
     def convert(self, source: AbstractSystem, method: AbstractIntegrator, t: float, state: State) -> Converted:
-        """The system with its closed contacts, as the method takes it."""
         system = UnilateralSystem(source, self.contacts, jnp.asarray(self.closed))  # type: ignore[arg-type]
         try:
             return convert_for(system, method, t, state, check_state=False).converted
@@ -209,7 +282,6 @@ class Contacts:
             raise ValueError(f"The method can't hold a contact: {error}.") from None
 
     def begin(self, t: Any, state: State, source: AbstractSystem) -> State:
-        """The state in which a run begins, with resting contacts closed."""
         response = self._response(t, state, source, np.zeros(len(self.contacts), bool), begins=True)
         return (state[0], response.velocity) if np.any(self.update_active_set(response)) else state
 
@@ -223,7 +295,6 @@ class Contacts:
     def act(
         self, fired: Sequence[int], t: Any, state: State, source: AbstractSystem
     ) -> tuple[State, list[ContactEvent]]:
-        """The state after impacts and openings, and the events of contacts."""
         before = np.zeros(len(self.contacts), bool) if self.closed is None else self.closed
         is_opening = np.isin(self._first_opening + np.arange(len(before)), list(fired))
         response = self._response(t, state, source, is_opening)
@@ -252,7 +323,6 @@ class Contacts:
         return _respond(self.contacts, t, state, source, *sets, jnp.asarray(self._shortest), begins)
 
     def with_contact_outputs(self, outputs: Mapping[str, Any], source: AbstractSystem) -> dict[str, Any]:
-        """The outputs of a run, with those of contacts."""
         closed = None if self.closed is None else jnp.asarray(self.closed)
         result = {**outputs, "contacts": ContactMeasurements(source, self.contacts, closed)}
         if closed is not None and LOADS in result:
@@ -260,11 +330,9 @@ class Contacts:
         return result
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Arrays of a checkpoint."""
         return {} if self.closed is None else {"events-closed": self.closed, "events-slack": self._slack}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Restores what `arrays` returned."""
         if "events-closed" in arrays:
             self.closed = np.asarray(arrays["events-closed"], bool)
             self._slack = np.asarray(arrays["events-slack"], float)

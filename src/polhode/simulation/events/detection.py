@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -24,6 +25,7 @@ from polhode.simulation.stepping import counted_angles
 from polhode.simulation.stepping.segments import AbstractSegmentStepper
 from polhode.simulation.stepping.stepper import AbstractStepper, Progress, TrialStep, select
 from polhode.systems.base import AbstractSystem, State
+from polhode.systems.vector_field import VectorField
 
 _NEAR = 1e-9
 """Part of a step within which a function counts as zero after an event, or at the start."""
@@ -112,7 +114,7 @@ class EventDetectingStepper(AbstractStepper):
         w: EventState = p.events
         share = jnp.where(w.searching, w.share, 1.0)
         trial = self.inner.trial_step(p, w.searching, share, w.whole)
-        new = trial.stepper.attempt(system, integrator, trial.progress)
+        new = trial.stepper.attempt(self._with_slope(system, p, trial.begin), integrator, trial.progress)
         accepted = (new.n > p.n) & (new.result == 0)
         partial = w.searching & (share < 1)
         t = jnp.where(partial, p.t + share * w.whole, new.t)
@@ -124,6 +126,17 @@ class EventDetectingStepper(AbstractStepper):
         # Nearly all steps are ordinary, and the arithmetic of the others costs as much as a small system's step.
         ordinary = accepted & ~w.searching & ~crossing.crossed
         return jax.lax.cond(ordinary, lambda s: self._complete(s), lambda s: self._search(s), step)
+
+    def _with_slope(self, system: AbstractSystem, p: Progress, begin: Array) -> AbstractSystem:
+        """The system for the step from p, with the velocity of the state if that is known there.
+
+        It is not where the loads of the step are those after a jump.
+        """
+        velocity, state = p.events.velocity, p.carry.state
+        if velocity is None or not isinstance(system, VectorField) or not self.functions.need_accelerations(state):
+            return system
+        slope = jax.lax.cond(begin == p.t, lambda: velocity, lambda: system.velocity(begin, state))
+        return dataclasses.replace(system, slope=slope)
 
     def _complete(self, step: StepAttempt) -> Progress:
         """The progress after a step without an event, while none is being located."""
@@ -138,7 +151,7 @@ class EventDetectingStepper(AbstractStepper):
         w: EventState = p.events
         # An attempt at an event that failed says that the step was too long for other reasons.
         failed = new._replace(events=w._replace(searching=jnp.zeros((), bool)))
-        retry = p._replace(newton=new.newton, events=self._next_attempt(w, new.t - p.t, end.t, end.values, crossing))
+        retry = p._replace(newton=new.newton, events=self._next_attempt(w, new.t - p.t, end, crossing))
         # A crossing of the estimates within a step need not be one of a step that ends there.
         missed = w.searching & self._is_first_attempt(w) & (self.functions.first_crossing(w.signs, end.values) >= 0)
         ends = jnp.where(w.searching, w.final | missed, ~crossing.crossed)
@@ -205,7 +218,7 @@ class EventDetectingStepper(AbstractStepper):
     def _idle_state(self, p: Progress, signs: Float[Array, " k"], motion: Motion) -> EventState:
         """The event state while no event is being located."""
         zero, one, no = jnp.zeros(()), jnp.ones(()), jnp.zeros((), bool)
-        bracket = Bracket(zero, one, zero, zero, one, one)
+        bracket = Bracket.of(zero, one, zero, zero, zero)
         fired = jnp.zeros(len(self.functions.functions), bool)
         tally = EventTally.empty() if p.events is None else p.events.tally
         whole, begin = jnp.asarray(p.h, float), p.t + zero
@@ -275,22 +288,22 @@ class EventDetectingStepper(AbstractStepper):
         """Whether an attempt is the first one at an event whose crossing lies within a step."""
         return ~w.final & (w.share >= w.bracket.high)
 
-    def _next_attempt(
-        self, w: EventState, whole: Array, t: Array, values: Float[Array, " k"], crossing: Crossing
-    ) -> EventState:
+    def _next_attempt(self, w: EventState, whole: Array, now: StepEnd, crossing: Crossing) -> EventState:
         """The next attempt at an event, after one or at first."""
-        first_crossing = self.functions.first_crossing(w.signs, values)
-        first = Bracket.of(crossing.low, crossing.high, crossing.at_low, crossing.at_high)
-        at_high = Bracket.of(w.bracket.low, w.bracket.high, w.bracket.at_low, first_crossing)
-        bracket = select(self._is_first_attempt(w), at_high, w.bracket.narrow(w.share, first_crossing))
-        bracket = select(w.searching, bracket, first)
         whole = jnp.where(w.searching, w.whole, whole)
-        near = self._resolution(t) / jnp.abs(whole)
+        value, rate = self.functions.first_crossing(w.signs, now.values), None
+        if now.rates is not None:
+            rate = jnp.abs(whole) * self.functions.rate_of_first(w.signs, now.values, now.rates)
+        first = Bracket.of(crossing.low, crossing.high, crossing.at_low, crossing.at_high, rate)
+        at_high = Bracket.of(w.bracket.low, w.bracket.high, w.bracket.at_low, value, rate)
+        bracket = select(self._is_first_attempt(w), at_high, w.bracket.narrow(w.share, value, rate))
+        bracket = select(w.searching, bracket, first)
+        near = self._resolution(now.t) / jnp.abs(whole)
         final = bracket.high - bracket.low <= near
         high = jnp.where(1 - bracket.high <= near, 1.0, bracket.high)
         # Within a step there are estimates, and where the bracket ends has to be tried.
         evaluate_end = w.searching | (bracket.high >= 1)
-        share = jnp.where(final | ~evaluate_end, high, bracket.next())
+        share = jnp.where(final | ~evaluate_end, high, bracket.next(near))
         signs = jnp.where(w.searching, w.signs, crossing.signs)
         return w._replace(
             signs=signs, searching=jnp.ones((), bool), final=final, bracket=bracket, share=share, whole=whole

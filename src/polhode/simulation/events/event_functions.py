@@ -79,11 +79,12 @@ class EventFunctions(eqx.Module):
         functions: tuple[Function, ...],
         source: AbstractSystem,
         forces: tuple[bool, ...] | None = None,
+        gaps: tuple[bool, ...] | None = None,
     ) -> EventFunctions:
         """The functions of some events."""
         forces = (False,) * len(events) if forces is None else forces
         tolerance = min(event.tolerance for event in events)
-        unilateral = tuple(isinstance(event.action, Impact) for event in events)
+        unilateral = tuple(isinstance(event.action, Impact) for event in events) if gaps is None else gaps
         directions = tuple(event.direction for event in events)
         return cls(functions, source, directions, unilateral, tolerance, max(event.inside for event in events), forces)
 
@@ -93,14 +94,18 @@ class EventFunctions(eqx.Module):
     def velocity(self, system: AbstractSystem, t: Array, state: State) -> Float[Array, " n"] | None:
         """Velocity of the state, if states determine it; without accelerations where no function depends on them."""
         velocity, source = system.velocity(t, state), self.source
-        same_states = all(function.back is None for function in self.functions)
-        if velocity is None or not same_states or not isinstance(source, AbstractMechanical):
-            return velocity
-        # Forces depend on velocities for certain, and take long to trace.
-        if any(self.forces) or any(depends_on_velocities(function, state, source) for function in self.functions):
+        if velocity is None or self.need_accelerations(state) or not isinstance(source, AbstractMechanical):
             return velocity
         q, v = state
         return jnp.concatenate((source.kinematics(q, v), jnp.zeros(v.shape)))
+
+    def need_accelerations(self, state: State) -> bool:
+        """Whether rates of the functions depend on more of the velocity of a state than that of positions."""
+        same_states = all(function.back is None for function in self.functions)
+        if not same_states or not isinstance(self.source, AbstractMechanical):
+            return True
+        # Forces depend on velocities for certain, and take long to trace.
+        return any(self.forces) or any(depends_on_velocities(f, state, self.source) for f in self.functions)
 
     def motion(self, system: AbstractSystem, t: Array, h: Array, state: State) -> Motion:
         """The functions, their rates along the run, which is backward in time if h is negative, and the velocity."""
@@ -151,6 +156,11 @@ class EventFunctions(eqx.Module):
     def first_crossing(self, signs: Float[Array, " k"], values: Float[Array, " k"]) -> Array:
         """A continuous number that is negative after the first event."""
         return jnp.min(jnp.where(self.may_cross(signs), signs * values, jnp.inf))
+
+    def rate_of_first(self, signs: Float[Array, " k"], values: Float[Array, " k"], rates: Float[Array, " k"]) -> Array:
+        """The rate of `first_crossing` along its argument, from those of the functions."""
+        is_first = self.may_cross(signs) & (signs * values == self.first_crossing(signs, values))
+        return jnp.min(jnp.where(is_first, signs * rates, jnp.inf))
 
     def updated_signs(self, signs: Float[Array, " k"], values: Float[Array, " k"]) -> Float[Array, " k"]:
         """Signs after a step without an event. Gaps have no negative sign, and none while they open from below."""

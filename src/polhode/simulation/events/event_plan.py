@@ -13,8 +13,10 @@ from polhode.compiler.numpy_jit import shapes
 from polhode.events.event import Event, check_function, function_of
 from polhode.events.impacts import Impact, check_impact
 from polhode.integrators.base import AbstractIntegrator
+from polhode.integrators.registry import name_of
 from polhode.jax_context import inside_transformation
 from polhode.simulation.events.contacts import can_hold, link_impacts, with_openings
+from polhode.simulation.events.located_contacts import contact_events
 from polhode.simulation.run_system import RunSystem
 from polhode.simulation.stepping import counted_angles
 from polhode.systems.base import AbstractSystem, State
@@ -25,6 +27,7 @@ class EventPlan:
     """The events of a run, which may be none, and what they act on: a system and the start of the run.
 
     - `max_events`: their limit. - `holds_contacts`: whether contacts among them may stay closed.
+    - `first_located`: number of the first one of contacts of shapes whose modes the method holds; these come last.
     """
 
     run_system: RunSystem
@@ -34,6 +37,7 @@ class EventPlan:
     events: tuple[Event, ...]
     max_events: int
     holds_contacts: bool
+    first_located: int
 
     @classmethod
     def of(
@@ -70,15 +74,35 @@ class EventPlan:
         # Inside of transformations the system, and with it the set of closed contacts, is a part of the program.
         holds_contacts = not inside_transformation() and can_hold(integrator, source, conversion, events)
         events = with_openings(events) if holds_contacts else events
-        return cls(run_system, integrator, t0, state0, events, limit, holds_contacts)
+        first_located = len(events)
+        if integrator.locates_contacts:
+            events = (*events, *_located(integrator))
+        return cls(run_system, integrator, t0, state0, events, limit, holds_contacts, first_located)
 
     def describe(self) -> dict[str, Any]:
         """Metadata of the events, and names of the contacts that may stay closed."""
         resting = [event.name for event in self.events if isinstance(event.action, Impact) and event.action.rests]
         return {
-            **({"events": [event.to_dict() for event in self.events]} if self.events else {}),
+            **({"events": [self._describe_event(k) for k in range(len(self.events))]} if self.events else {}),
             **({"contacts": resting} if self.holds_contacts else {}),
         }
+
+    def _describe_event(self, number: int) -> dict[str, Any]:
+        """An event in plain values; those of the method's own contacts are marked."""
+        of_contacts = {"of_contacts": True} if number >= self.first_located else {}
+        return {**self.events[number].to_dict(), **of_contacts}
+
+
+def _located(method: AbstractIntegrator) -> tuple[Event, ...]:
+    """The events of contacts whose modes the method holds. Raises ValueError inside of transformations."""
+    if inside_transformation():
+        name = name_of(method) or type(method.plain).__name__
+        raise ValueError(
+            f"`{name}` locates impacts, which runs outside of jit, grad and vmap can do only, because the modes of "
+            "contacts change from one to the other. Take `moreau`, whose steps go across impacts, or take the run out "
+            "of the transformation."
+        )
+    return contact_events()
 
 
 def _initial_state(system: AbstractSystem, integrator: AbstractIntegrator, t: Any, state: State) -> State:

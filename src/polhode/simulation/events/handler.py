@@ -18,11 +18,13 @@ from polhode.contact.system import UnilateralSystem
 from polhode.events.event import Event, Function, function_of
 from polhode.events.impacts import Impact
 from polhode.integrators.compatibility import convert_for
+from polhode.result_codes import Result
 from polhode.results.observer import BatchedObserver, Observer
-from polhode.simulation.events.contacts import Contacts
+from polhode.simulation.events.contacts import AbstractContacts, RestingContacts
 from polhode.simulation.events.detection import EventDetectingStepper
 from polhode.simulation.events.event_functions import EventFunctions, EventState
 from polhode.simulation.events.event_plan import EventPlan
+from polhode.simulation.events.located_contacts import LocatedContacts
 from polhode.simulation.events.records import EventRecords
 from polhode.simulation.events.responses import EventResponses, EventRow, like
 from polhode.simulation.events.validity import are_no_worse, differ_in_numbers, violations
@@ -53,12 +55,14 @@ class EventHandler:
         self._plan, self._events = plan, plan.events
         self.source, self.conversion = plan.run_system.source, plan.run_system.conversion
         self.changed = False
-        self.contacts = Contacts(plan.events) if plan.holds_contacts else None
+        self.contacts = _contacts(plan)
         self.records = EventRecords(plan.state0)
         self._detection: tuple[Any, EventFunctions, EventResponses | None] | None = None
         self._untraceable: list[Any] = []
         self.python_events: collections.Counter[str] = collections.Counter()
         self._structure = jax.tree.structure(plan.state0)
+        # Events of contacts of shapes are those of the method: they have no limit.
+        self._uncounted, self._own_records = {*range(plan.first_located, len(plan.events))}, 0
 
     @property
     def system(self) -> AbstractSystem:
@@ -76,8 +80,8 @@ class EventHandler:
         contacts, events = self.contacts, self._events
         present = (self.source, self.conversion, *(() if contacts is None else contacts.present))
         if self._detection is None or any(a is not b for a, b in zip(present, self._detection[0], strict=True)):
-            forces = None if contacts is None else contacts.are_forces
-            functions = EventFunctions.of(events, self._functions(), self.source, forces)
+            kinds = (None, None) if contacts is None else (contacts.are_forces, contacts.are_gaps)
+            functions = EventFunctions.of(events, self._functions(), self.source, *kinds)
             self._detection = present, functions, self._responses()
         return self._detection[1:]
 
@@ -117,7 +121,7 @@ class EventHandler:
     @property
     def has_closed_contacts(self) -> bool:
         """Whether a contact is closed, or has been."""
-        return self.contacts is not None and self.contacts.closed is not None
+        return self.contacts is not None and self.contacts.holds
 
     def joint_multipliers(self, multipliers: Any) -> Any:
         """Multipliers of joints: those of contacts come last."""
@@ -125,6 +129,11 @@ class EventHandler:
         if multipliers is None or not isinstance(system, UnilateralSystem):
             return multipliers
         return multipliers[..., : system.base.m] if system.base.m else None
+
+    @property
+    def failure(self) -> Result:
+        """Why the run can't go on behind an event, if it can't."""
+        return Result.successful if self.contacts is None else self.contacts.failure
 
     @eager_numpy()
     def begin(self, t: float, state: State) -> State:
@@ -141,7 +150,7 @@ class EventHandler:
         ends, state = False, jax.tree.map(jnp.asarray, state)
         self._structure = jax.tree.structure(state)
         numbers = [int(number) for number in np.flatnonzero(event_state.fired)]
-        self.python_events.update(self._events[number].name for number in numbers)
+        self.python_events.update(self._events[number].name for number in numbers if number not in self._uncounted)
         contact_numbers = [k for k in numbers if self.contacts is not None and self.contacts.has_event(k)]
         for number in numbers:
             event = self._events[number]
@@ -152,7 +161,7 @@ class EventHandler:
             after = self._apply(event, jnp.asarray(t), state)
             self.records.append_one(t, number, state, after)
             state, ends = after, ends or event.terminal
-            if self.contacts is not None and self.contacts.closed is not None and event.action is not None:
+            if self.has_closed_contacts and (event.action is not None or event.change is not None):
                 state = self._respond((), t, state)
         return state, ends
 
@@ -162,13 +171,14 @@ class EventHandler:
         after, contact_events = self.contacts.act(fired, jnp.asarray(t), state, self.source)
         for number, impulse in contact_events:
             self.records.append_one(t, number, state, after, impulse)
+            self._own_records += number in self._uncounted
             state = after
-        self._convert(t, state)
-        return state
+        self._convert(t, after)
+        return after
 
     def _convert(self, t: float, state: State) -> None:
         """Converts the system for the method, with the contacts that are closed."""
-        if self.contacts is not None and self.contacts.closed is not None:
+        if self.contacts is not None and self.contacts.holds:
             self.conversion = self.contacts.convert(self.source, self._plan.integrator, t, state)
 
     def record(self, t: np.ndarray, before: State, rows: EventRow) -> None:
@@ -179,7 +189,7 @@ class EventHandler:
     @eager_numpy()
     def count(self, t: float, event_state: EventState) -> tuple[EventState, bool]:
         """The event state with all records in its tally, and whether they accumulate or exceed the limit."""
-        new = len(self.records) - int(event_state.tally.count)
+        new = len(self.records) - self._own_records - int(event_state.tally.count)
         tally = event_state.tally.add(jnp.asarray(t), new, min(event.tolerance for event in self._events))
         return event_state._replace(tally=tally), bool(tally.is_full(self._plan.max_events))
 
@@ -262,7 +272,10 @@ class EventHandler:
         state_pair = (jax.tree.unflatten(structure, records[part]) for part in ("before", "after"))
         before, after = (frame_layout.flatten(observer.frames(records["t"], states, None))[1] for states in state_pair)
         names = [name for name in before if name.startswith("invariants.")]
-        return {**records, "jumps": {name: after[name] - before[name] for name in names}}
+        # What contacts of the method do is a part of the motion that audits examine.
+        counts = ~np.isin(records["number"], [*self._uncounted])
+        differences = ((name, after[name] - before[name]) for name in names)
+        return {**records, "jumps": {name: x * counts.reshape(-1, *(1,) * (x.ndim - 1)) for name, x in differences}}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Arrays of a checkpoint: the records, and the numbers of the system if they have changed."""
@@ -285,6 +298,7 @@ class EventHandler:
         self._structure = jax.tree.structure(state)
         if "events-t" in checkpoint:
             self.records.restore(checkpoint)
+            self._own_records = int(np.isin(self.records.stack().number, [*self._uncounted]).sum())
         if "system-0" in checkpoint:
             arrays, others = eqx.partition(self.source, eqx.is_array)
             leaves, structure = jax.tree.flatten(arrays)
@@ -312,6 +326,13 @@ def handler_at(start: Start, plan: EventPlan | None) -> EventHandler | None:
     if arrays:
         handler.restore(arrays, t, state)
     return handler
+
+
+def _contacts(plan: EventPlan) -> AbstractContacts | None:
+    """The contacts whose events change the system, if there are any."""
+    if plan.first_located < len(plan.events):
+        return LocatedContacts(plan.first_located, plan.run_system.source)
+    return RestingContacts(plan.events) if plan.holds_contacts else None
 
 
 def _unknowns(system: AbstractSystem) -> int:

@@ -232,6 +232,8 @@ class _Run:
         at = at._replace(events=event_state)
         if ends or full:
             self.stop = Result.event_reached if ends else Result.events_accumulate
+        if self.events.failure != Result.successful:
+            self.stop = self.events.failure
         former_observer = self.output.observer
         if self.events.system is not system:
             self.system, self.native = self.events.system, None

@@ -13,11 +13,13 @@ from jaxtyping import Array
 from polhode.compiler.cache.disk_cache import Serialiser
 from polhode.compiler.cache.program_cache import find_program
 from polhode.compiler.compile_report import CompileReport
-from polhode.compiler.llvm.types import UnsupportedNativeOperation
+from polhode.compiler.llvm.types import TooManyOperations, UnsupportedNativeOperation
 from polhode.compiler.loops.step_loop import LoopControl, StepLoop
 from polhode.compiler.loops.step_loop_ir import ADDITION, FRAME
 from polhode.compiler.placement import on_host
+from polhode.compiler.xla.entry_points import CompileTimeWarning
 from polhode.integrators.base import AbstractIntegrator
+from polhode.jax_context import warn
 from polhode.result_codes import Result
 from polhode.simulation.events.detection import EventDetectingStepper
 from polhode.simulation.events.event_functions import EventState
@@ -111,8 +113,23 @@ def _native(inputs: Any, rest: Any, report: Callable[[CompileReport], None]) -> 
 
     try:
         return (StepLoop.of(with_all(more), with_all(advance_to_frame), args, progress, _row(args, progress), report),)
-    except UnsupportedNativeOperation:
+    except UnsupportedNativeOperation as reason:
+        if isinstance(reason, TooManyOperations):
+            _warn_of_contacts(eqx.combine(args, others)[1], reason)
         return (None,)
+
+
+def _warn_of_contacts(system: AbstractSystem, reason: TooManyOperations) -> None:
+    """Many kinds of pairs of shapes make long programs, where a remedy is at hand."""
+    contacts = getattr(system, "contact_set", None)
+    if contacts is not None:
+        warn(
+            f"XLA compiles the steps of this model with {contacts.count} contacts, which may take many minutes: "
+            f"{reason} are too many for machine code, and each kind of pairs of shapes has its own. Name the pairs "
+            "that matter by `add_contact`, leave out `contacts=True` of `load_model` if `floor=True` will do, or "
+            "replace general convex shapes by spheres and capsules. `timeout` bounds the time.",
+            CompileTimeWarning,
+        )
 
 
 def frame(p: Progress) -> tuple[Any, Any, Array | None]:

@@ -24,6 +24,7 @@ from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
 from polhode.systems.base import AbstractConversion, AbstractSystem, State
 from polhode.systems.mechanical.contact_set import AbstractContactSet
+from polhode.systems.mechanical.tangent import Tangent, Weights, sum_of_tangents
 from polhode.systems.vector_field import ToVectorField
 
 Multipliers = Float[Array, " m"]
@@ -170,6 +171,10 @@ class AbstractMechanical(AbstractSystem):
     def damping(self, t: Array, q: Point, v: Vector) -> Matrix:
         """C: minus the derivative of f with respect to v, n×n."""
         return dense_block(-jax.jacfwd(lambda u: self.force(t, q, u))(v))
+
+    def tangent(self, t: Array, q: Point, v: Vector, increment: Vector | None, weights: Weights) -> Tangent:
+        """The weighted sum of M, C and K T, with the tangent operator T at an increment, if there is one."""
+        return sum_of_tangents(self, t, q, v, increment, weights)
 
     def constraint_force(self, t: Array, q: Point, multipliers: Multipliers) -> Vector:
         """Bᵀλ, shape (n,); it acts with a minus sign."""

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from polhode.spaces.base import Point
+from polhode.spaces.base import Point, Vector
 
 _FEATURES = 1 << 32
 """More than there are features of a pair of shapes, which are numbers of 32 bits."""
@@ -60,6 +61,14 @@ class ContactLaw(eqx.Module):
         """Rows of relative velocities per contact: 2 or 3, or 6 with spins."""
         return 1 + self.friction.shape[1] if self.drilling is None else 6
 
+    @property
+    def bounds(self) -> Float[Array, "k rows"]:
+        """1 for normal rows, and what times the normal force bounds the forces and moments in the others."""
+        none = jnp.zeros(len(self.friction))
+        drilling, rolling = (none if x is None else x for x in (self.drilling, self.rolling))
+        columns = [none + 1.0, *self.friction.T, drilling, rolling, rolling]
+        return jnp.stack(columns[: self.rows], axis=1)
+
     def of(self, numbers: Int[Array, " c"]) -> ContactLaw:
         """The numbers of some contacts."""
         return pick(numbers, self)
@@ -96,6 +105,17 @@ class PresentContacts(NamedTuple):
         if self.number is None:
             return values
         return jnp.einsum("ij,i...->j...", one_hot(self.number, count), values)
+
+
+class ContactsAhead(NamedTuple):
+    """Present contacts in a position that the motion comes to.
+
+    - `same`: which are of the same features of their shapes as before. - `nearest`: smallest gaps of their shapes.
+    """
+
+    gap: Float[Array, " c"]
+    same: Bool[Array, " c"]
+    nearest: Float[Array, " c"]
 
 
 def one_hot(numbers: Int[Array, " c"], count: int) -> Float[Array, "c n"]:
@@ -135,9 +155,28 @@ class AbstractContactSet(eqx.Module):
         """Gaps and rows of the contacts in a position of the system."""
 
     @property
+    def pair_numbers(self) -> np.ndarray:
+        """Numbers of the pairs of shapes that slots belong to, shape (k,): a feature is that of a pair, in any slot."""
+        return np.arange(self.count)
+
+    @property
     def capacity(self) -> int:
         """How many of them may touch at a time."""
         return self.count
+
+    def slips(self, system: Any, t: Array, q: Point, v: Vector) -> Float[Array, "k rows"]:
+        """Relative velocities u = W v + χ in a state."""
+        at = self.kinematics(system, t, q)
+        return at.rows @ v + at.drift
+
+    @property
+    def owners(self) -> np.ndarray:
+        """The pair of shapes to which each slot belongs, within which features have numbers of their own."""
+        return np.arange(self.count)
+
+    def label(self, feature: Int[Array, " k"]) -> Int[Array, " k"]:
+        """Equal in two positions for contacts of the same features of the same pairs, whatever their slots are."""
+        return jnp.asarray(_FEATURES * self.owners) + feature
 
     def present(self, system: Any, t: Array, q: Point) -> PresentContacts:
         """The contacts nearest to touching, as many as there is room for."""
@@ -146,6 +185,17 @@ class AbstractContactSet(eqx.Module):
     def name(self, number: int) -> str:
         """What touches, for messages."""
         return f"contact {number}"
+
+    def again(self, system: Any, t: Array, q: Point, present: PresentContacts) -> ContactKinematics:
+        """Contacts that are present elsewhere, in the position q."""
+        del present
+        return self.kinematics(system, t, q)
+
+    def ahead(self, system: Any, t: Array, q: Point, present: PresentContacts) -> ContactsAhead:
+        """Gaps of present contacts in a position q that the motion comes to."""
+        del present
+        gap = self.gaps(system, t, q)
+        return ContactsAhead(gap, jnp.ones(gap.shape, bool), gap)
 
     @abc.abstractmethod
     def gaps(self, system: Any, t: Array, q: Point) -> Float[Array, " k"]:

@@ -73,13 +73,13 @@ class FunctionContacts(AbstractContactSet):
         return self.gap(t, q)
 
     def kinematics(self, system: Any, t: Array, q: Point) -> ContactKinematics:
-        def velocities(v: Vector) -> Float[Array, "k 3"]:
-            zero, one = jnp.zeros(()), jnp.ones(())
-            rate = jax.jvp(lambda s: self.gap(t + s, system.flow(q, v, s)), (zero,), (one,))[1]
-            sliding = jnp.zeros((self.number, 2)) if self.slip is None else self.slip(t, q, v).reshape(self.number, -1)
-            unused = jnp.zeros((self.number, 2 - sliding.shape[1]))
-            return jnp.concatenate((rate[:, None], sliding, unused), axis=1)
-
-        zero = jnp.zeros(system.n)
+        velocities, zero = lambda v: self.slips(system, t, q, v), jnp.zeros(system.n)
         rows, drift = jax.jacfwd(velocities)(zero), velocities(zero)
         return ContactKinematics(self.gap(t, q), rows, drift, jnp.zeros(self.number, jnp.int32))
+
+    def slips(self, system: Any, t: Array, q: Point, v: Vector) -> Float[Array, "k 3"]:
+        zero, one = jnp.zeros(()), jnp.ones(())
+        rate = jax.jvp(lambda s: self.gap(t + s, system.flow(q, v, s)), (zero,), (one,))[1]
+        sliding = jnp.zeros((self.number, 2)) if self.slip is None else self.slip(t, q, v).reshape(self.number, -1)
+        unused = jnp.zeros((self.number, 2 - sliding.shape[1]))
+        return jnp.concatenate((rate[:, None], sliding, unused), axis=1)

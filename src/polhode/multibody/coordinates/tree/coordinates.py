@@ -11,9 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.linalg.blocks import Matrix, apply, dense_block, to_dense
+from polhode.linalg.blocks import Matrix, apply, dense_block
 from polhode.linalg.kkt import AbstractKKT
 from polhode.linalg.solver_choice import tree_solver
+from polhode.linalg.tangent_operator import tangent_operator
 from polhode.multibody.bodies import Body
 from polhode.multibody.coordinates.base import AbstractCoordinates
 from polhode.multibody.coordinates.tree import articulated_bodies
@@ -31,12 +32,11 @@ from polhode.multibody.coordinates.tree.link_rows import LinkRows, carriers, lab
 from polhode.multibody.coordinates.tree.links import Link, Vec, central, kinetic_energy
 from polhode.multibody.coordinates.tree.local_motions import LocalMotions, local_motions
 from polhode.multibody.coordinates.tree.mass import Shares, lump, mass_matrix
-from polhode.multibody.coordinates.tree.matrices import gravity_matrix, velocity_matrix
+from polhode.multibody.coordinates.tree.matrices import Inertial, Sizes, inertial_tangent
 from polhode.multibody.coordinates.tree.motions import AbstractJointMotion, constant
 from polhode.multibody.coordinates.tree.recursions import (
     NONE,
     LinkAcceleration,
-    brackets,
     compose,
     inertial_load,
     link_acceleration,
@@ -52,8 +52,14 @@ from polhode.multibody.mechanism.mechanism import Mechanism
 from polhode.multibody.mechanism.poses import AT_REST, ORIGIN, Pose, Twist, Wrench
 from polhode.spaces.base import AbstractSpace, Point, Vector, hat
 from polhode.spaces.constants import Constants
-from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
+from polhode.systems.mechanical.tangent import (
+    Tangent,
+    Weights,
+    largest_coordinate,
+    largest_of,
+    magnified_round_off,
+)
 
 
 class JointTree(AbstractCoordinates):
@@ -326,27 +332,59 @@ class JointTree(AbstractCoordinates):
         Without the part of the inertial forces, of order v²: in Newton's method it matters as little as the derivative
         of M v̇, which methods leave out as well.
         """
-        relative, points = self._relative(q), self._points(q)
-        K = gravity_matrix(lump(self._whole), points, relative, mechanism.gravity)
-        K = with_slopes(K, self.efforts, t, points, v, of_rates=False)
+        inertial = self._inertial(mechanism.gravity, q, v, Weights(0.0, 0.0, 1.0)).matrix
+        return dense_block(inertial + self._load_stiffness(mechanism, t, q, v))
+
+    def damping(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
+        inertial = self._inertial(NONE, q, v, Weights(0.0, 1.0, 0.0)).matrix
+        return dense_block(inertial + self._load_damping(mechanism, t, q, v))
+
+    def tangent(
+        self, mechanism: Mechanism, t: Array, q: Point, v: Vector, increment: Vector | None, weights: Weights
+    ) -> Tangent:
+        operators = self._tangent_operators(increment)
+        inertial = self._inertial(mechanism.gravity, q, v, weights, operators)
+        K, C = self._load_stiffness(mechanism, t, q, v), self._load_damping(mechanism, t, q, v)
+        sizes = largest_coordinate(q), largest_of(v)
+        of_loads = sum(
+            magnified_round_off(dense_block(x), y, self.n, self.n) for x, y in zip((K, C), sizes, strict=True)
+        )
+        for link, T in zip(self.links, operators, strict=True):
+            if T is not None:
+                own = slice(link.first, link.last)
+                K = K.at[:, own].set(K[:, own] @ T)
+        matrix = inertial.matrix + weights.damping * C + weights.stiffness * K
+        if self.rotors:
+            matrix = matrix + weights.mass * jnp.diag(self.armature)
+        return Tangent(dense_block(matrix), inertial.magnified + of_loads)
+
+    def _inertial(
+        self, gravity: Vec, q: Point, v: Vector, weights: Weights, operators: Sequence[Array | None] = ()
+    ) -> Inertial:
+        """The weighted sum of M without rotors, and of C and K without loads."""
+        sizes = Sizes(largest_coordinate(q), largest_of(v))
+        operators = operators or self._tangent_operators(None)
+        links = lump(self._whole)
+        return inertial_tangent(links, self._points(q), self._relative(q), v, gravity, weights, sizes, operators)
+
+    def _tangent_operators(self, increment: Vector | None) -> list[Array | None]:
+        """T of each joint; None for the identity."""
+        if increment is None:
+            return [None] * len(self.links)
+        return [tangent_operator(link.motion.space, increment[link.first : link.last]) for link in self.links]
+
+    def _load_stiffness(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Float[Array, "n n"]:
+        K = with_slopes(jnp.zeros((self.n, self.n)), self.efforts, t, self._points(q), v, of_rates=False)
         if mechanism.forces:
             move = self.space.move
             K = K - jax.jacfwd(lambda theta: self._element_forces(mechanism, t, move(q, theta), v))(jnp.zeros(self.n))
-        return dense_block(K)
+        return K
 
-    def damping(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
-        relative, points = self._relative(q), self._points(q)
-        C = 2 * velocity_matrix(lump(self._whole), points, relative, v)
-        nonlinear = [link for link in self.links if link.motion.n and not isinstance(link.motion.space, Rn)]
-        M = to_dense(self.mass(q), (self.n, self.n)) if nonlinear else jnp.zeros((self.n, 0))
-        for link in nonlinear:
-            # Velocity fields of unit velocities don't commute; their brackets are accelerations.
-            own = slice(link.first, link.last)
-            C = C.at[:, own].add(M[:, own] @ brackets(link.motion, v[own]))
-        C = with_slopes(C, self.efforts, t, points, v, of_rates=True)
+    def _load_damping(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Float[Array, "n n"]:
+        C = with_slopes(jnp.zeros((self.n, self.n)), self.efforts, t, self._points(q), v, of_rates=True)
         if any(group.elements.uses_twists for group in mechanism.forces):
             C = C - jax.jacfwd(lambda u: self._element_forces(mechanism, t, q, u))(v)
-        return dense_block(C)
+        return C
 
     def choose_solver(self, mechanism: Mechanism, m: int, compliant: bool) -> AbstractKKT:
         return tree_solver(self.n, self.coupled_velocities(mechanism), m, compliant=compliant)

@@ -24,6 +24,7 @@ from polhode.multibody.mechanism.poses import Pose, Twist
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.spaces.constants import Constants
 from polhode.spaces.products import product
+from polhode.systems.mechanical.tangent import Tangent, Weights
 
 
 class ReducedTree(AbstractCoordinates):
@@ -249,6 +250,13 @@ class ReducedTree(AbstractCoordinates):
 
     def damping(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
         return self._reduce_matrix(self.tree.damping(mechanism, t, self.whole(q), self.rates(v)))
+
+    def tangent(
+        self, mechanism: Mechanism, t: Array, q: Point, v: Vector, increment: Vector | None, weights: Weights
+    ) -> Tangent:
+        whole = None if increment is None else self.rates(increment)
+        sums = self.tree.tangent(mechanism, t, self.whole(q), self.rates(v), whole, weights)
+        return Tangent(self._reduce_matrix(sums.matrix), self._reduce_rows(sums.magnified))
 
     def choose_solver(self, mechanism: Mechanism, m: int, compliant: bool) -> AbstractKKT:
         return tree_solver(self.n, self.coupled_velocities(mechanism), m, compliant=compliant)

@@ -20,9 +20,11 @@ from jaxtyping import Array, Float
 from polhode.linalg.segment_sum import take
 from polhode.multibody.coordinates.tree.links import Inertia, Link, Loads, Rows, Vec, cross_rows, unit_loads
 from polhode.multibody.coordinates.tree.motions import AbstractRelativeMotion
-from polhode.multibody.coordinates.tree.recursions import compose
+from polhode.multibody.coordinates.tree.recursions import brackets, compose
 from polhode.multibody.mechanism.poses import AT_REST, ORIGIN, Pose, Twist
 from polhode.spaces.base import Point, Vector, cross, hat
+from polhode.spaces.linear import Rn
+from polhode.systems.mechanical.tangent import Weights
 
 
 class Fields(NamedTuple):
@@ -103,57 +105,88 @@ class _Tree(NamedTuple):
         return cls(frames, joints, fields, [k.inertia.transform(frame) for k, frame in zip(links, frames, strict=True)])
 
 
-def gravity_matrix(
-    links: Sequence[Link], points: Sequence[Point], relative: Sequence[Pose], gravity: Vec
-) -> Float[Array, "n n"]:
-    """Minus the derivative of the generalised weight along the coordinates."""
-    tree, pairs = _Tree.of(links, points, relative), _Pairs.of(links)
-    composites = _add_up(links, tree.bodies)
-    down: list[Vec] = []
-    for link, (_, A) in zip(links, relative, strict=True):
-        down.append(down[link.parent] if link.parent >= 0 else (link.weight * gravity) @ A)
-    # Rotations of a joint carry the fields of those on it along: ∂w = s × w.
-    tilts = jnp.concatenate([cross_rows(fields.s, g) for fields, g in zip(tree.fields, down, strict=True)])
-    forces = [unit_loads(*fields, body).forces for fields, body in zip(tree.fields, composites, strict=True)]
-    values = jnp.sum(take(jnp.concatenate(forces), pairs.outer) * take(tilts, pairs.inner), axis=1)
-    K = _fill(pairs, take(values, pairs.apart), values)
-    for k, link in enumerate(links):
-        if link.motion.n:
-            (r, F), (_, A), own = tree.frames[k], relative[k], slice(link.first, link.last)
-            moment = (composites[k].moment - composites[k].mass * r) @ F
-            excess = _weight_of_excess(
-                tree.joints[k], _changes(link.motion, points[k], A), composites[k].mass, moment, down[k] @ F
-            )
-            K = K.at[own, own].add(excess)
-    return K
+class _Sides(NamedTuple):
+    """What the velocities of one joint contribute to entries, a row each.
+
+    An entry in the row of an outer velocity and a column of an inner one, of a joint that carries it, is power of
+    `outer` loads in `inner` fields. The opposite one is power of `loads` in fields of unit velocities.
+
+    - `outer`: loads of unit accelerations, and the vectors by which axes of inner joints are multiplied besides.
+    - `inner`: fields, and these axes. - `size`: a bound of |K| |q| + |C| |v| in this row.
+    """
+
+    outer: Float[Array, "n 9"]
+    inner: Float[Array, "n 9"]
+    loads: Loads
+    excess: Float[Array, "n n"]
+    size: Vector
 
 
-def velocity_matrix(
-    links: Sequence[Link], points: Sequence[Point], relative: Sequence[Pose], v: Vector
-) -> Float[Array, "n n"]:
-    r"""The matrix Γ(q, v) with entries $\int w_i\cdot\dot w_j\,dm$.
+class Inertial(NamedTuple):
+    """A weighted sum of matrices of inertia and weight, and bounds of |K| |q| + |C| |v| for its rows."""
 
-    The fields w of unit velocities, in which $\dot x = \sum w_j v_j$, move with the tree. In coordinates without
-    brackets the acceleration changes along $v_j$ by $2\dot w_j$, so that the inertial forces Γv have the derivative 2Γ
-    (S. Echeandia & P. M. Wensing, *Numerical Methods to Compute the Coriolis Matrix
-    and Christoffel Symbols for Rigid-Body Systems*, 2021).
+    matrix: Float[Array, "n n"]
+    magnified: Vector
+
+
+class Sizes(NamedTuple):
+    """The largest coordinate and the largest velocity."""
+
+    q: Array
+    v: Array
+
+
+def inertial_tangent(
+    links: Sequence[Link],
+    points: Sequence[Point],
+    relative: Sequence[Pose],
+    v: Vector,
+    gravity: Vec,
+    weights: Weights,
+    sizes: Sizes,
+    operators: Sequence[Array | None],
+) -> Inertial:
+    r"""The weighted sum of M, 2Γ + M [v, ·] and K T.
+
+    - Γ has the entries $\int w_i\cdot\dot w_j\,dm$. The fields w of unit velocities, in which $\dot x = \sum w_j v_j$,
+      move with the tree. In coordinates without brackets the acceleration changes along $v_j$ by $2\dot w_j$, so that
+      the inertial forces Γv have the derivative 2Γ (S. Echeandia & P. M. Wensing, *Numerical Methods to Compute the
+      Coriolis Matrix and Christoffel Symbols for Rigid-Body Systems*, 2021); fields that don't commute are accelerated
+      by their brackets besides.
+    - K is minus the derivative of the generalised weight. - `operators`: T for each link, None for the identity.
     """
     tree, pairs = _Tree.of(links, points, relative), _Pairs.of(links)
     twists: list[Twist] = []
-    rates: list[Fields] = []
+    down: list[Vec] = []
+    for link, fields, (_, A) in zip(links, tree.fields, relative, strict=True):
+        below = twists[link.parent] if link.parent >= 0 else AT_REST
+        twists.append(_next_twist(below, fields, v[link.first : link.last]))
+        down.append(down[link.parent] if link.parent >= 0 else (link.weight * gravity) @ A)
+    composites = _add_up(links, tree.bodies)
+    flows = _add_up(links, [_flow(body, twist) for body, twist in zip(tree.bodies, twists, strict=True)])
+    sides: list[_Sides] = []
     for k, link in enumerate(links):
         below, own = twists[link.parent] if link.parent >= 0 else AT_REST, v[link.first : link.last]
-        changes = _changes(link.motion, points[k], relative[k].R)
-        twists.append(_next_twist(below, tree.fields[k], own))
-        rates.append(_rates(tree.joints[k], changes, own, tree.frames[k], below.omega, twists[k]))
-    flows = [_flow(body, twist) for body, twist in zip(tree.bodies, twists, strict=True)]
-    parts = zip(tree.fields, rates, _add_up(links, tree.bodies), _add_up(links, flows), strict=True)
-    changing, unit, across = map(_join, zip(*(_loads(*part) for part in parts), strict=True))
-    fields, rate_rows = _join(tree.fields), _join(rates)
-    inner, outer = pairs.inner, pairs.outer
-    lower = _products(unit, outer, rate_rows, inner) + jnp.sum(take(across, outer) * take(fields.s, inner), axis=1)
-    upper = _products(changing, outer[pairs.apart], fields, inner[pairs.apart])
-    return _fill(pairs, upper, lower)
+        commutes = isinstance(link.motion.space, Rn)
+        joint = _Joint(
+            tree.joints[k],
+            _changes(link.motion, points[k], relative[k].R),
+            own,
+            None if commutes else brackets(link.motion, own),
+            operators[k],
+        )
+        sides.append(
+            _sides(joint, tree.frames[k], below.omega, twists[k], composites[k], flows[k], down[k], weights, sizes)
+        )
+    whole = _join([side._replace(excess=jnp.zeros(0)) for side in sides])
+    lower = jnp.sum(take(whole.outer, pairs.outer) * take(whole.inner, pairs.inner), axis=1)
+    upper = _products(whole.loads, pairs.outer[pairs.apart], _join(tree.fields), pairs.inner[pairs.apart])
+    matrix = _fill(pairs, upper, lower)
+    for link, side in zip(links, sides, strict=True):
+        if link.motion.n:
+            own = slice(link.first, link.last)
+            matrix = matrix.at[own, own].add(side.excess)
+    return Inertial(matrix, whole.size)
 
 
 def _fill(pairs: _Pairs, upper: Array, lower: Array) -> Float[Array, "n n"]:
@@ -255,16 +288,76 @@ def _flow(body: Inertia, twist: Twist) -> Flow:
     return Flow(body.mass * u + cross(omega, body.moment), moments)
 
 
-@jax.jit
-def _loads(fields: Fields, rates: Fields, body: Inertia, flow: Flow) -> tuple[Loads, Loads, Rows]:
-    """Of the fields of a joint and the composite body that it carries:
+class _Joint(NamedTuple):
+    """A joint as its columns and rows need it.
 
-    ∫x×ẇ dm and ∫ẇ dm with ẇ = ḋ + ṡ × x + s × ẋ, the loads ∫x×w dm and ∫w dm of unit accelerations, and ∫ẋ × w dm.
+    - `fields`, `changes`: in its link. - `rates`: its velocities. - `brackets`, `tangent`: matrices of the bracket with
+      these, and of T; None for zero and for the identity.
     """
-    changing, trace = unit_loads(*rates, body), jnp.trace(flow.moments)
-    changing = Loads(
-        changing.torques + trace * fields.s - fields.s @ flow.moments,
-        changing.forces + cross_rows(fields.s, flow.momentum),
+
+    fields: Fields
+    changes: Changes
+    rates: Vector
+    brackets: Array | None
+    tangent: Array | None
+
+    def times_tangent(self, rows: Rows) -> Rows:
+        """Rows that belong to columns of K, times T."""
+        return rows if self.tangent is None else self.tangent.T @ rows
+
+
+@jax.jit
+def _sides(
+    joint: _Joint,
+    frame: Pose,
+    below: Vec,
+    twist: Twist,
+    body: Inertia,
+    flow: Flow,
+    down: Vec,
+    weights: Weights,
+    sizes: Sizes,
+) -> _Sides:
+    """The sides of a joint that carries a composite body with its flow.
+
+    `below`: angular velocity of the parent, `twist` that of the link; `down`: gravity in the frame of the root.
+    Loads are ∫x×w dm and ∫w dm for accelerations w, those of unit velocities and of ẇ = ḋ + ṡ × x + s × ẋ; with the
+    latter's power in a field goes that of the field's own rate, in which s is multiplied by ∫ẋ × w dm.
+    """
+    m, c, k = weights
+    s, d = fields = _from_link(joint.fields, frame)
+    rates = _rates(joint.fields, joint.changes, joint.rates, frame, below, twist)
+    unit = unit_loads(s, d, body)
+    # Of the acceleration s × ẋ, twice, as of the flow of the body.
+    turning, momentum = 2 * c * (jnp.trace(flow.moments) * np.eye(3) - flow.moments), 2 * c * flow.momentum
+    # Rotations of a joint carry the fields of those on it along: ∂w = s × w.
+    tilts, tilted = (joint.times_tangent(x) for x in (cross_rows(s, down), -cross_rows(unit.forces, down)))
+    moving = Fields(m * s + 2 * c * rates.s, m * d + 2 * c * rates.d)
+    own = unit_loads(*moving, body)
+    inner = Fields(moving.s, moving.d + k * tilts)
+    loads = Loads(own.torques + s @ turning + k * tilted, own.forces + cross_rows(s, momentum))
+    across = s @ turning.T - cross_rows(d, momentum)
+    if joint.brackets is not None:
+        # Velocity fields of unit velocities don't commute; their brackets are accelerations.
+        b = c * joint.brackets.T
+        inner = Fields(inner.s + b @ s, inner.d + b @ d)
+        loads = Loads(loads.torques + b @ unit.torques, loads.forces + b @ unit.forces)
+    r, F = frame
+    excess = _weight_of_excess(joint.fields, joint.changes, body.mass, (body.moment - body.mass * r) @ F, down @ F)
+    excess = k * (excess if joint.tangent is None else excess @ joint.tangent)
+    return _Sides(
+        jnp.concatenate((*unit, across), axis=1),
+        jnp.concatenate((*inner, s), axis=1),
+        loads,
+        excess,
+        _round_off(fields, unit, flow, down, sizes),
     )
-    across = trace * fields.s - fields.s @ flow.moments.T - cross_rows(fields.d, flow.momentum)
-    return changing, unit_loads(*fields, body), across
+
+
+def _round_off(fields: Fields, unit: Loads, flow: Flow, down: Vec, sizes: Sizes) -> Vector:
+    """Bounds of |K| |q| + |C| |v| for the rows of a joint."""
+    s, d = map(jnp.abs, fields)
+    momentum, moments = (jnp.sum(jnp.abs(x)) for x in flow)
+    gyroscopic = 4 * sizes.v * (moments * jnp.sum(s, axis=1) + momentum * jnp.sum(d, axis=1))
+    weight = sizes.q * jnp.sum(jnp.abs(down)) * jnp.sum(jnp.abs(unit.forces), axis=1)
+    return gyroscopic + weight * jnp.sum(s, axis=1)

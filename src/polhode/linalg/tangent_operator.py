@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -44,6 +45,13 @@ def times_tangent(matrix: Matrix, space: AbstractSpace, theta: Vector) -> Matrix
         return Blocks(product, group.rows, group.cols)
 
     return tuple(map(times, matrix))
+
+
+def tangent_operator(space: AbstractSpace, theta: Vector) -> Float[Array, "dim dim"] | None:
+    """T(θ) as a matrix, as `times_tangent` has it; None for the identity."""
+    if isinstance(space, Rn):
+        return None
+    return jax.vmap(lambda e: _apply(space, theta, e), out_axes=1)(jnp.eye(space.dim))
 
 
 _ZERO = np.zeros(1)

@@ -1,0 +1,192 @@
+"""Impacts with friction, and the modes in which contacts go on after them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from polhode.contact.contact_problem import ContactProblem, ContactSolution, discs
+from polhode.contact.held_contacts import (
+    SLOW,
+    ContactModes,
+    ContactMotion,
+    Unloaded,
+    contacts_of,
+    length,
+    sliding_drag,
+    stop_rows,
+)
+from polhode.contact.solver import solve
+from polhode.contact.unilateral import TOUCH_TOLERANCE
+from polhode.spaces.base import Point, Vector
+from polhode.systems.base import State
+from polhode.systems.mechanical import AbstractMechanical
+from polhode.systems.mechanical.contact_set import ContactLaw
+
+_SLIPS = 1e-6
+"""Speed, in parts of that of the system, from which a contact slides; what is slower sticks if friction can hold it."""
+
+_ROUND_OFF = 1e-9
+"""Part of the largest speed of the contacts that impacts leave where there should be none."""
+
+_PRESSES = 1e-10
+"""Normal force, in parts of the largest, from which a contact is closed."""
+
+_AT_BOUND = 1e-8
+"""Relative distance from the bound of friction within which a contact begins to slide."""
+
+_TOLERANCE = 1e-12
+
+_DEPTH = 1e-12
+"""Depth, relative to the larger of 1 and the largest coordinate, that a contact without force may have."""
+
+
+class FrictionalResponse(NamedTuple):
+    """The state after an impact, and the modes after it.
+
+    - `velocity`, `modes`. - `impulses`: of the impact, shape (k, rows). - `before`, `after`: relative velocities.
+    - `solved`: whether the laws have been satisfied, of impulses and of forces.
+    """
+
+    velocity: Vector
+    modes: ContactModes
+    impulses: Float[Array, "k rows"]
+    before: Float[Array, "k rows"]
+    after: Float[Array, "k rows"]
+    solved: Bool[Array, ""]
+
+
+class _Impact(NamedTuple):
+    velocity: Vector
+    impulses: Float[Array, "k rows"]
+    slow: Array
+    solved: Array
+
+
+def respond_with_friction(
+    system: AbstractMechanical, t: Array, state: State, modes: ContactModes, shortest: Array
+) -> FrictionalResponse:
+    r"""Velocities and modes after all impacts at an instant.
+
+    First Newton's law with friction for the impulses of all that touches; then, where contacts have come to rest along
+    their normals, $0 \le \dot u_N \perp \lambda_N \ge 0$ with Coulomb's law for accelerations decides which stay
+    closed, and which of these slide.
+
+    - `modes`: those before. - `shortest`: a contact closes instead of bouncing where its flight would be shorter.
+    """
+    q, v = state
+    motion = ContactMotion.of(system, t, q, v)
+    unloaded = Unloaded.at(system, t, q, motion.kinematics.rows)
+    touching = modes.at(motion.labels).closed | (motion.kinematics.gap <= TOUCH_TOLERANCE)
+    impact = _impact(system, t, q, v, motion, unloaded, touching, shortest)
+    after = motion.slips + jnp.einsum("kin,n->ki", motion.kinematics.rows, impact.velocity - v)
+    resting = touching & (after[:, 0] <= impact.slow)
+    new, solved = _modes(system, t, q, impact.velocity, unloaded, resting)
+    # Contacts that open slowly, or carry nothing, must not close again because of rounding.
+    depth = jnp.maximum(-motion.kinematics.gap, 0.0) + _DEPTH * _size(q)
+    slack = jnp.where(resting & ~new.closed, depth, 0.0)
+    new = ContactModes(new.labels, new.closed, new.held, new.direction, slack, new.speed, new.force)
+    velocity = stop_rows(unloaded, new.held, after, impact.velocity)
+    return FrictionalResponse(velocity, new, impact.impulses, motion.slips, after, impact.solved & solved)
+
+
+def _impact(
+    system: AbstractMechanical,
+    t: Array,
+    q: Point,
+    v: Vector,
+    motion: ContactMotion,
+    unloaded: Unloaded,
+    touching: Bool[Array, " k"],
+    shortest: Array,
+) -> _Impact:
+    """Impulses of all that touches, if anything approaches."""
+    law, u = contacts_of(system).law, motion.slips
+    free, _ = unloaded.accelerations(system, t, q, v)
+    fall = (motion.kinematics.rows @ free + motion.bend)[:, 0]
+    still, speed = SLOW * _speed(v), jnp.max(jnp.where(touching, jnp.abs(u[:, 0]), 0.0), initial=0.0)
+    approach = jnp.where(touching & (u[:, 0] < -still), u[:, 0], 0.0)
+    rests = 2 * law.restitution * jnp.abs(approach) <= shortest * jnp.maximum(-fall, 0.0)
+    target = u.at[:, 0].add(jnp.where(rests, 0.0, law.restitution) * approach)
+    target = target.at[:, 1:3].add(law.tangential_restitution[:, None] * u[:, 1:3])
+    problem = ContactProblem(unloaded.delassus, target.reshape(-1), law.friction, touching, law.drilling, law.rolling)
+    none = jnp.zeros_like(u)
+    skip = lambda: (none, jnp.asarray(True))  # noqa: E731
+
+    def hit() -> tuple[Array, Array]:
+        solution = solve(problem, none, _TOLERANCE)
+        return solution.impulses, solution.residual <= 1e3 * _TOLERANCE
+
+    impulses, solved = jax.lax.cond(jnp.any(approach < 0), hit, skip)
+    slow = 0.5 * shortest * jnp.max(jnp.where(touching, jnp.abs(fall), 0.0), initial=0.0) + _ROUND_OFF * speed + still
+    return _Impact(v + jnp.einsum("ki,kin->n", impulses, unloaded.motions), impulses, slow, solved)
+
+
+def _modes(
+    system: AbstractMechanical, t: Array, q: Point, v: Vector, unloaded: Unloaded, resting: Bool[Array, " k"]
+) -> tuple[ContactModes, Array]:
+    """Modes of contacts of which some rest along their normals, and whether they were found."""
+    law, motion, speed = contacts_of(system).law, ContactMotion.of(system, t, q, v), _speed(v)
+    u, parts = motion.slips, discs(motion.slips.shape[1])
+    slipping, ways = jnp.zeros(u.shape, bool), jnp.zeros(u.shape)
+    for disc in parts:
+        size = length(u[:, disc])[:, None]
+        slips = resting[:, None] & (size > _SLIPS * speed) & jnp.any(law.bounds[:, disc] > 0, axis=1, keepdims=True)
+        slipping = slipping.at[:, disc].set(slips)
+        ways = ways.at[:, disc].set(jnp.where(slips, u[:, disc] / jnp.where(slips, size, 1.0), 0.0))
+    solution = _forces(system, t, q, v, motion, unloaded, resting, slipping, ways)
+    forces = solution.impulses
+    normal = forces[:, 0]
+    largest = jnp.max(normal, initial=0.0)
+    closed = resting & (normal > _PRESSES * largest)
+    held = jnp.zeros(u.shape, bool).at[:, 0].set(closed)
+    for disc in parts:
+        bound = law.bounds[:, disc]
+        has = (bound > 0) & closed[:, None] & ~slipping[:, disc]
+        divided = jnp.where(has, forces[:, disc] / jnp.where(has, bound, 1.0), 0.0)
+        sticks = length(divided) < (1 - _AT_BOUND) * normal
+        begins = jnp.where(has, -divided / jnp.where(has, bound, 1.0), 0.0)
+        size = length(begins)[:, None]
+        begins = jnp.where(size > 0, begins / jnp.where(size > 0, size, 1.0), 0.0)
+        held = held.at[:, disc].set(has & sticks[:, None])
+        going = jnp.where(closed[:, None], ways[:, disc], 0.0)
+        ways = ways.at[:, disc].set(jnp.where(sticks[:, None], going, going + begins))
+    force = jnp.where(largest > 0, largest, 1.0)
+    new = ContactModes(motion.labels, closed, held, ways, jnp.zeros(len(closed)), speed, force)
+    return new, solution.residual <= 1e3 * _TOLERANCE
+
+
+def _forces(
+    system: AbstractMechanical,
+    t: Array,
+    q: Point,
+    v: Vector,
+    motion: ContactMotion,
+    unloaded: Unloaded,
+    resting: Bool[Array, " k"],
+    slipping: Bool[Array, "k rows"],
+    ways: Float[Array, "k rows"],
+) -> ContactSolution:
+    """Forces and accelerations of contacts that rest along their normals; what slides has its friction known."""
+    law: ContactLaw = contacts_of(system).law
+    loaded = unloaded.dragged(sliding_drag(law, ways, motion.slips, _speed(v)))
+    free, _ = unloaded.accelerations(system, t, q, v)
+    missing = (motion.kinematics.rows @ free + motion.bend).reshape(-1)
+    left = jnp.where(slipping, 0.0, law.bounds)
+    spins = left.shape[1] == 6
+    problem = ContactProblem(
+        loaded.delassus, missing, left[:, 1:3], resting,
+        left[:, 3] if spins else None, left[:, 4] if spins else None,
+    )  # fmt: skip
+    return solve(problem, jnp.zeros_like(motion.slips), _TOLERANCE)
+
+
+def _speed(v: Vector) -> Array:
+    return 1.0 + jnp.max(jnp.abs(v), initial=0.0)
+
+
+def _size(q: Point) -> Array:
+    return jnp.maximum(1.0, jnp.max(jnp.stack([jnp.max(jnp.abs(x), initial=0.0) for x in jax.tree.leaves(q)])))

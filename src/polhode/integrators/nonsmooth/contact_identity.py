@@ -1,0 +1,47 @@
+"""Contacts that are the same ones as before, whichever slots of their pair they are in."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from polhode.contact.distances import APART
+from polhode.systems.mechanical.contact_set import AbstractContactSet, PresentContacts
+
+_FEATURES = 1 << 32
+"""More than there are features of a pair of shapes, which are numbers of 32 bits."""
+
+
+def identities(contacts: AbstractContactSet, present: PresentContacts) -> Int[Array, " c"]:
+    """Numbers of present contacts: equal for the same features of the same two shapes; negative in empty slots."""
+    pairs = jnp.asarray(contacts.pair_numbers)
+    if present.number is not None:
+        pairs = pairs[jnp.minimum(present.number, contacts.count - 1)]
+    slots = jnp.arange(len(pairs))
+    return jnp.where(present.kinematics.gap < APART, _FEATURES * pairs + present.kinematics.feature, -1 - slots)
+
+
+class Match(NamedTuple):
+    """Which contacts are which of those before, shape (c, c)."""
+
+    same: Bool[Array, "c c"]
+
+    @classmethod
+    def of(cls, now: Int[Array, " c"], before: Int[Array, " c"]) -> Self:
+        """From the numbers of both."""
+        return cls((now[:, None] == before[None, :]) & (now >= 0)[:, None])
+
+    @property
+    def is_old(self) -> Bool[Array, " c"]:
+        """Contacts that there were before."""
+        return jnp.any(self.same, axis=1)
+
+    def recall(self, values: Float[Array, "c ..."]) -> Float[Array, "c ..."]:
+        """Values from before, zero for new contacts."""
+        return jnp.einsum("ij,j...->i...", jnp.where(self.same, 1.0, 0.0), values)
+
+    def rest(self, values: Float[Array, "c ..."]) -> Float[Array, "..."]:
+        """The sum of values from before that belong to contacts which are no more."""
+        return jnp.einsum("j,j...->...", jnp.where(jnp.any(self.same, axis=0), 0.0, 1.0), values)

@@ -1,0 +1,128 @@
+"""The contact problem of a round of Moreau's method: which contacts close, and the laws of those that do."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from polhode.contact.contact_problem import ContactProblem
+from polhode.integrators.nonsmooth.midpoint_step import MidpointStep
+from polhode.integrators.nonsmooth.slide_directions import SlideDirections, against, narrow, persistent, slide
+from polhode.spaces.base import Vector
+from polhode.systems.mechanical import Multipliers
+
+
+class End(NamedTuple):
+    """What rounds search: the velocity at the end of a step, and the way that impulses after its middle lose."""
+
+    velocity: Vector
+    shift: Vector
+
+
+class StepImpulses(NamedTuple):
+    """Impulses of a step, and relative velocities before and after them."""
+
+    contacts: Float[Array, "k rows"]
+    joints: Multipliers
+    before: Float[Array, "k rows"]
+    after: Float[Array, "k rows"]
+
+
+class Round(NamedTuple):
+    """One round of the iteration for the end of a step, x, with the impulses as `place`.
+
+    - `change`: of the velocity, and `size` of what changes it, as roots of energies.
+    - `slides`: contacts whose friction had a direction. - `may_slide`: those that may have one in the next round.
+    """
+
+    x: End
+    place: StepImpulses
+    change: Array
+    size: Array
+    solved: Bool[Array, ""]
+    slides: Bool[Array, " k"]
+    may_slide: Bool[Array, " k"]
+    number: Int[Array, ""]
+
+
+def slide_directions(step: MidpointStep, last: Round, free: Vector, moved: Float[Array, "k_rows n"]) -> SlideDirections:
+    """Friction of contacts that slide before and after, against the mean of both velocities.
+
+    Where it would press a contact more than its normal force opens it (Painlevé's region), nothing slides on.
+    """
+    before, after = step.slips(step.start[1])[:, 1:3], step.slips(last.x.velocity)[:, 1:3]
+    # Friction with a bound of its own is along a line.
+    goes_on = step.pressed & (step.first_part[:, 0] == 0) & ~step.impact.here & ~step.contacts.held_slots()
+    on = persistent(narrow(goes_on, last.may_slide, last.number), before, after, step.slips(free))
+    drag, W = against(step.law, before + after), step.contacts.rows
+    own = jnp.einsum("kn,kin->ki", W[:, 0], moved.reshape(W.shape)[:, :3])
+    opens = own[:, 0] + jnp.sum(drag * own[:, 1:], axis=1) > 0
+    return slide(on & opens, drag)
+
+
+def first_parts(step: MidpointStep, impulses: Float[Array, "k rows"], after: Float[Array, "k rows"]) -> Array:
+    """Impulses of contacts that go on to close in the next step."""
+    begins = ~step.pressed & ~step.impact.here & (impulses[:, 0] > 0)
+    begins &= (step.contacts.gap + step.bend > step.closed) & (after[:, 0] < 0)
+    # Friction with a bound of its own has that in each step.
+    return jnp.where(begins[:, None] & ~step.held_rows, impulses, 0.0)
+
+
+def pose_problem(
+    step: MidpointStep, free: Vector, last: Round, sliding: SlideDirections, columns: Float[Array, "k_rows n"]
+) -> tuple[ContactProblem, Float[Array, "k rows"], Float[Array, "k rows"]]:
+    """The contact problem of a round, for sums of impulses of this step and those of impacts that it completes.
+
+    With the latter, and with the velocities that a located impact begins with. Laws of friction hold for the sum: where
+    the slip reverses within an impact, they would give another one for parts.
+    """
+    h, law, (k, rows, n) = step.h, step.law, step.contacts.rows.shape
+    before, without = step.slips(step.start[1]), step.slips(free)
+    change, approach = without - before, jnp.minimum(before[:, 0], 0.0)
+    reaches, closes = _find_closed(step, last, approach, without)
+    # A bounce that ends within the step is none.
+    short = -2 * law.restitution * approach <= jnp.abs(change[:, 0])
+    bounces = reaches & (approach < 0) & (law.restitution > 0) & ~short
+    # Shapes that have entered each other are left there, as pushing them out would add energy.
+    closing = -(jnp.maximum(step.contacts.gap, 0.0) + step.bend) / h
+    least = jnp.where(bounces, -law.restitution * approach, closing)
+    target = without.at[:, 0].add(-least)
+    target = target.at[:, 1:3].add(law.tangential_restitution[:, None] * before[:, 1:3])
+    # Laws of a located impact hold for the velocities of its instant.
+    hit = before + (0.5 + step.impact.delay / h)[:, None] * change
+    along = jnp.tile(law.tangential_restitution[:, None], (1, min(rows, 3) - 1))
+    factors = jnp.concatenate((law.restitution[:, None], along), axis=1)
+    bounced = hit.at[:, :3].multiply(1 + factors)
+    target = jnp.where(step.impact_rows, bounced, target)
+    first_part = jnp.where(closes[:, None], step.first_part, 0.0)
+    delassus = step.contacts.rows.reshape(-1, n) @ columns.T
+    problem = ContactProblem(
+        delassus=delassus,
+        velocity=target.reshape(-1) - delassus @ first_part.reshape(-1),
+        friction=sliding.friction(law),
+        drilling=law.drilling,
+        rolling=law.rolling,
+        active=closes | step.impact.here,
+        compliance=jnp.zeros(k * rows),
+        least=first_part[:, 0],
+        hold=None if step.contacts.hold is None else h * step.contacts.hold,
+    )
+    return problem, first_part, hit
+
+
+def _find_closed(
+    step: MidpointStep, last: Round, approach: Float[Array, " k"], without: Float[Array, "k rows"]
+) -> tuple[Bool[Array, " k"], Bool[Array, " k"]]:
+    """Contacts that close until the middle of the next step, and with them those that stay closed."""
+    h, gap, now = step.h, step.contacts.gap + step.bend, step.slips(last.x.velocity)[:, 0]
+    # Bodies that fall together don't approach each other before the lower one is stopped, as the last round says.
+    reaches = gap + h * jnp.minimum(jnp.minimum(approach, without[:, 0]), now) <= step.closed
+    # One that is new has to enter, as others may carry the body: the tile before that which a ball comes to.
+    new = (step.contacts.gap > step.closed) & ~step.pressed
+    enters = (gap + h * now < -step.closed) | ((last.place.contacts[:, 0] > 0) & (last.number > 0))
+    reaches &= ~new | enters
+    # Those of a stack at rest, whose gaps are round-off, need no round each.
+    weight = jnp.max(jnp.abs(without[:, 0] - step.slips(step.start[1])[:, 0]), initial=0.0)
+    return reaches, (reaches | (step.pressed & (gap <= h * weight))) & ~step.impact.waits

@@ -1,0 +1,155 @@
+"""A step whose impulses act in its middle: its data there, its end, and the motion without contacts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from polhode.integrators.explicit.half_explicit_projection import explicit_rate
+from polhode.integrators.nonsmooth.joint_projection import move_onto_joints
+from polhode.linalg.blocks import Matrix, apply, scale_matrix
+from polhode.spaces.base import Point, Vector
+from polhode.systems.base import State
+from polhode.systems.mechanical import AbstractMechanical, Multipliers
+from polhode.systems.mechanical.contact_set import ContactKinematics, ContactLaw
+
+_ROUND_OFF = 64 * jnp.finfo(float).eps
+
+
+class Impact(eqx.Module):
+    """The first impact with a bounce within a step, if its contacts are apart from all others.
+
+    - `here`: its contacts. - `delay`: its time, from the middle of the step; zero for all others.
+    - `waits`: contacts that will bounce in the next step, so that they don't in this one.
+    """
+
+    here: Bool[Array, " k"]
+    delay: Float[Array, " k"]
+    waits: Bool[Array, " k"]
+
+
+class MidpointStep(eqx.Module):
+    """The data of a step from `start`, evaluated in its middle at time t.
+
+    - `bend`: what gaps gain until the middle of the next step, beyond what their rates at the start let expect.
+    - `closed`: gap up to which a contact counts as closed.
+    - `pressed`: contacts that carried a force in the step before. - `first_part`: impulses of impacts that go on.
+    """
+
+    system: AbstractMechanical
+    t: Array
+    h: Array
+    start: State
+    middle: Point
+    mass: Matrix
+    columns: Matrix
+    contacts: ContactKinematics
+    law: ContactLaw
+    bend: Float[Array, " k"]
+    closed: Array
+    pressed: Bool[Array, " k"]
+    first_part: Float[Array, "k rows"]
+    impact: Impact
+
+    @property
+    def held_rows(self) -> Bool[Array, "k rows"]:
+        """Rows of friction with bounds of its own."""
+        return self.contacts.held_slots()[:, None] & (np.arange(self.contacts.rows.shape[1]) > 0)
+
+    @property
+    def impact_rows(self) -> Bool[Array, "k rows"]:
+        """Rows whose laws hold at the instant of the impact; friction with bounds of its own has the whole step."""
+        return self.impact.here[:, None] & ~self.held_rows
+
+    def slips(self, v: Vector) -> Float[Array, "k rows"]:
+        """Relative velocities of the contacts."""
+        return self.contacts.rows @ v + self.contacts.drift
+
+    def norm(self, v: Vector) -> Array:
+        """√(vᵀMv), whose square is an energy: the same in all units. Without derivatives, which zero has none of."""
+        v, mass = jax.lax.stop_gradient((v, self.mass))
+        return jnp.sqrt(jnp.abs(v @ apply(mass, v, self.system.n)))
+
+    def end(self, v1: Vector, shift: Vector) -> tuple[Point, Array]:
+        """The position at the end, on the joints, and what residual of them is left.
+
+        `shift`: displacement that impulses lose by acting after the middle.
+        """
+        system, h = self.system, self.h
+        q = system.flow(self.middle, v1 - 2 / h * shift, 0.5 * h)
+        if not system.m:
+            return q, jnp.zeros(())
+        factors = system.kkt.factor(self.mass, self.columns, self.columns)
+        return move_onto_joints(system, self.t + 0.5 * h, q, factors)
+
+
+class FreeMotion(eqx.Module):
+    """The end of a step without contacts.
+
+    - `moved`: changes of velocity by unit impulses of the contacts. - `shares`: those of the joints then.
+    """
+
+    velocity: Vector
+    joints: Multipliers
+    moved: Float[Array, "k_rows n"]
+    shares: Float[Array, "k_rows m"]
+
+
+def constant_factors(step: MidpointStep) -> Any:
+    """Factors for all rounds; None where each has its own."""
+    if step.system.m or step.system.has_loads:
+        return None
+    return _factor(step, step.mass, step.columns)
+
+
+def move_freely(step: MidpointStep, factors: Any, v1: Vector, shift: Vector) -> FreeMotion:
+    """The motion without contacts, by forces and joints for the velocity v1 at the end of the step."""
+    system, h, (q0, v0) = step.system, step.h, step.start
+    mean = 0.5 * (v0 + v1)
+    place = system.flow(q0, mean, 0.5 * h)
+    unbalanced = h * system.force(step.t, place, mean) - apply(step.mass, v1 - v0, system.n)
+    rate, rows = jnp.zeros(system.m), step.columns
+    if system.m:
+        q1, _ = step.end(v1, shift)
+        end = step.t + 0.5 * h
+        rows = system.jacobian(end, q1)
+        rate = -apply(rows, v1, system.m) - explicit_rate(system, end, q1)
+    if factors is None:
+        # At the last velocity, as stops and dry friction may begin within the step.
+        factors = _factor(step, _tangent(step, place, mean), rows)
+    change, joints = system.kkt.solve(factors, unbalanced, rate)
+    none = jnp.zeros(system.m)
+    W = step.contacts.rows.reshape(-1, system.n)
+    moved, shares = jax.vmap(lambda row: system.kkt.solve(factors, row, none))(W)
+    return FreeMotion(v1 + change, joints, moved, shares)
+
+
+def touch_tolerance(h: Array, q: Point, contacts: ContactKinematics, v: Vector) -> Array:
+    """Gap up to which a contact counts as closed: round-off, and a millionth of the way of the fastest in a step."""
+    speed = jnp.max(jnp.abs(contacts.rows[:, 0] @ v), initial=0.0)
+    return 1e-6 * h * speed + _ROUND_OFF * largest(q)
+
+
+def largest(q: Point) -> Array:
+    """The largest coordinate."""
+    return jnp.max(jnp.stack([jnp.max(jnp.abs(x), initial=0.0) for x in jax.tree.leaves(q)]))
+
+
+def _factor(step: MidpointStep, tangent: Matrix, rows: Matrix) -> Any:
+    return step.system.kkt.factor(tangent, step.columns, rows)
+
+
+def _tangent(step: MidpointStep, q: Point, v: Vector) -> Matrix:
+    """M + ½hC + ¼h²K, or M alone where only weight and inertia act."""
+    system, h = step.system, step.h
+    if not system.has_loads:
+        return step.mass
+    damping = scale_matrix(system.damping(step.t, q, v), 0.5 * h)
+    if not system.identity_kinematics:
+        return (*step.mass, *damping)
+    return (*step.mass, *damping, *scale_matrix(system.stiffness(step.t, q, v), 0.25 * h**2))

@@ -1,0 +1,132 @@
+"""Where a step of Moreau's method leads its contacts: gaps ahead, and the impacts within it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from polhode.integrators.nonsmooth.contact_record import contacts_of
+from polhode.integrators.nonsmooth.midpoint_step import (
+    Impact,
+    MidpointStep,
+    constant_factors,
+    largest,
+    move_freely,
+)
+from polhode.spaces.base import Point
+from polhode.systems.base import State
+from polhode.systems.mechanical import AbstractMechanical
+from polhode.systems.mechanical.contact_set import PresentContacts
+
+_STILL = 1e-12
+"""Motion in a step, relative to the largest coordinate, up to which gaps ahead are those of the middle."""
+
+_ROUND_OFF = 64 * jnp.finfo(float).eps
+
+_AT_ONCE = 1e-6
+"""Part of a step within which impacts are simultaneous."""
+
+_APART = 1e-12
+"""Part of its own effect up to which an impulse has none on another contact."""
+
+
+def look_ahead(
+    system: AbstractMechanical,
+    t: Array,
+    h: Array,
+    state: State,
+    middle: Point,
+    present: PresentContacts,
+    pressed: Bool[Array, " c"],
+) -> Float[Array, " c"]:
+    """What gaps gain until the middle of the next step, beyond what their rates at the start let expect.
+
+    Gaps ahead, on the motion with the velocity at the start, show which contacts close. Their rates don't: a ball that
+    comes to the edge of the next tile approaches it, and one that rolls in a hollow leaves its surface along the
+    tangent. Where surfaces that press each other bend apart, they stay as near as they are, since what comes next may
+    carry the body.
+    """
+    _, v = state
+    gap, size = present.kinematics.gap, largest(middle)
+    rate = present.kinematics.rows[:, 0] @ v + present.kinematics.drift[:, 0]
+
+    def look() -> Array:
+        there = contacts_of(system).ahead(system, t + h, system.flow(middle, v, h), present)
+        own = there.gap - gap - h * rate
+        # Another point of the same shapes says only that they are apart.
+        other = jnp.maximum(there.nearest - gap - h * rate, 0.0)
+        bend = jnp.where(there.same, own, jnp.where(gap > 0, other, 0.0))
+        bend = jnp.where(pressed, jnp.minimum(bend, 0.0), bend)
+        noise = _ROUND_OFF * (size + jnp.abs(gap) + h * jnp.abs(rate))
+        return jnp.where(jnp.abs(bend) > noise, bend, 0.0)
+
+    moves = h * jnp.max(jnp.abs(v), initial=0.0) > _STILL * size
+    return jax.lax.cond(moves, look, lambda: jnp.zeros_like(gap))
+
+
+def locate_impact(step: MidpointStep, present: PresentContacts) -> MidpointStep:
+    """The step with its first impact, in which contacts that bounce have the geometry of the instant when they touch.
+
+    Only of contacts that nothing else that touches is coupled with: others bounce in the middle of a step.
+    """
+    _, v = step.start
+    rate = step.slips(v)[:, 0]
+    arrives = (rate < 0) & (step.contacts.gap + step.bend + step.h * rate <= step.closed) & (step.law.restitution > 0)
+    none = step.contacts.rows, step.contacts.drift, step.impact
+    rows, drift, impact = jax.lax.cond(jnp.any(arrives), lambda: _locate(step, present, arrives), lambda: none)
+    return dataclasses.replace(step, contacts=step.contacts._replace(rows=rows, drift=drift), impact=impact)
+
+
+def without_impact(k: int) -> Impact:
+    """None."""
+    none = jnp.zeros(k, bool)
+    return Impact(none, jnp.zeros(k), none)
+
+
+def _locate(
+    step: MidpointStep, present: PresentContacts, arrives: Bool[Array, " k"]
+) -> tuple[Float[Array, "k rows n"], Float[Array, "k rows"], Impact]:
+    """Rows, drift and the impact of such a step."""
+    system, h, (_, v) = step.system, step.h, step.start
+    free = move_freely(step, constant_factors(step), v, jnp.zeros(system.n))
+    before, change = step.slips(v)[:, 0], (step.contacts.rows @ (free.velocity - v))[:, 0]
+    # The gap is C + Bs + As² at s after the middle.
+    A, B = step.bend / h**2 + 0.5 * change / h, before + 0.5 * change
+    C = step.contacts.gap + 0.125 * h * change
+    square = B**2 - 4 * A * C
+    meets = arrives & (B < 0) & (square > 0)
+    speed = jnp.sqrt(jnp.where(meets, square, 1.0))
+    delay = jnp.where(meets, 2 * C / (speed - jnp.where(meets, B, -1.0)), 0.0)
+    bounces = meets & (2 * step.law.restitution * speed > jnp.abs(change)) & (delay >= -0.5 * h)
+    alone = bounces & ~_is_disturbed(step, free.moved, before + change, bounces, delay)
+    due = alone & (delay <= 0.5 * h)
+    first = jnp.min(jnp.where(due, delay, jnp.inf), initial=jnp.inf)
+    instant = jnp.where(jnp.isfinite(first), first, 0.0)
+    lead = 0.5 * h + instant
+    path = instant * v + 0.5 * lead**2 / h * (free.velocity - v)
+    there = contacts_of(system).again(system, step.t + instant, system.flow(step.middle, path, 1.0), present)
+    here = due & (delay <= first + _AT_ONCE * h) & (there.feature == step.contacts.feature)
+    rows = jnp.where(here[:, None, None], there.rows, step.contacts.rows)
+    drift = jnp.where(here[:, None], there.drift, step.contacts.drift)
+    return rows, drift, Impact(here, jnp.where(here, delay, 0.0), alone & ~due)
+
+
+def _is_disturbed(
+    step: MidpointStep,
+    moved: Float[Array, "k_rows n"],
+    without: Float[Array, " k"],
+    bounces: Bool[Array, " k"],
+    delay: Float[Array, " k"],
+) -> Bool[Array, " k"]:
+    """Contacts that others are coupled with which touch at another time of the step."""
+    (k, rows, n), h = step.contacts.rows.shape, step.h
+    rate = jnp.minimum(jnp.minimum(step.slips(step.start[1])[:, 0], without), 0.0)
+    closes = step.pressed | (step.contacts.gap + step.bend + h * rate <= step.closed)
+    delassus = step.contacts.rows.reshape(-1, n) @ moved.T
+    blocks = jnp.max(jnp.abs(delassus).reshape(k, rows, k, rows), axis=(1, 3))
+    coupled = blocks > _APART * jnp.diag(blocks)[:, None]
+    together = bounces & bounces[:, None] & (jnp.abs(delay - delay[:, None]) <= _AT_ONCE * h)
+    return jnp.any(coupled & closes & ~together & ~jnp.eye(k, dtype=bool), axis=1)
