@@ -11,8 +11,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "contact-problems.md"
 HEAD = """# Problems of contact
 
 Problems with exact motions, and the errors of [methods for contacts](contact.md#run) in SI units: of `moreau`,
-`rattle` and `generalized-alpha` with the same step, of `rkmk54` with rtol = 1e-9. Written by `tests/contact/write_problems_page.py` from the
-models of `tests/contact/reference_problems.py`;
+`rattle` and `generalized-alpha` with the same step, of `rkmk54` with rtol = 1e-9. Written by
+`tests/contact/write_problems_page.py` from the models of `tests/contact/reference_problems.py`;
 `test_reference_problems.py` holds them. Errors below 1e-9 are those of round-off or of the tolerance of the contact
 problem, 1e-10.
 

@@ -13,7 +13,7 @@ from polhode.contact.held_contacts import (
     SLOW,
     ContactModes,
     ContactMotion,
-    Unloaded,
+    FreeResponse,
     contacts_of,
     length,
     sliding_drag,
@@ -79,17 +79,17 @@ def respond_with_friction(
     """
     q, v = state
     motion = ContactMotion.of(system, t, q, v)
-    unloaded = Unloaded.at(system, t, q, motion.kinematics.rows)
+    free_response = FreeResponse.at(system, t, q, motion.kinematics.rows)
     touching = modes.at(motion.labels).closed | (motion.kinematics.gap <= TOUCH_TOLERANCE)
-    impact = _impact(system, t, q, v, motion, unloaded, touching, shortest)
+    impact = _impact(system, t, q, v, motion, free_response, touching, shortest)
     after = motion.slips + jnp.einsum("kin,n->ki", motion.kinematics.rows, impact.velocity - v)
     resting = touching & (after[:, 0] <= impact.slow)
-    new, solved = _modes(system, t, q, impact.velocity, unloaded, resting)
+    new, solved = _modes(system, t, q, impact.velocity, free_response, resting)
     # Contacts that open slowly, or carry nothing, must not close again because of rounding.
     depth = jnp.maximum(-motion.kinematics.gap, 0.0) + _DEPTH * _size(q)
     slack = jnp.where(resting & ~new.closed, depth, 0.0)
     new = ContactModes(new.labels, new.closed, new.held, new.direction, slack, new.speed, new.force)
-    velocity = stop_rows(unloaded, new.held, after, impact.velocity)
+    velocity = stop_rows(free_response, new.held, after, impact.velocity)
     return FrictionalResponse(velocity, new, impact.impulses, motion.slips, after, impact.solved & solved)
 
 
@@ -99,20 +99,22 @@ def _impact(
     q: Point,
     v: Vector,
     motion: ContactMotion,
-    unloaded: Unloaded,
+    free_response: FreeResponse,
     touching: Bool[Array, " k"],
     shortest: Array,
 ) -> _Impact:
     """Impulses of all that touches, if anything approaches."""
     law, u = contacts_of(system).law, motion.slips
-    free, _ = unloaded.accelerations(system, t, q, v)
+    free, _ = free_response.accelerations(system, t, q, v)
     fall = (motion.kinematics.rows @ free + motion.bend)[:, 0]
     still, speed = SLOW * _speed(v), jnp.max(jnp.where(touching, jnp.abs(u[:, 0]), 0.0), initial=0.0)
     approach = jnp.where(touching & (u[:, 0] < -still), u[:, 0], 0.0)
     rests = 2 * law.restitution * jnp.abs(approach) <= shortest * jnp.maximum(-fall, 0.0)
     target = u.at[:, 0].add(jnp.where(rests, 0.0, law.restitution) * approach)
     target = target.at[:, 1:3].add(law.tangential_restitution[:, None] * u[:, 1:3])
-    problem = ContactProblem(unloaded.delassus, target.reshape(-1), law.friction, touching, law.drilling, law.rolling)
+    problem = ContactProblem(
+        free_response.delassus, target.reshape(-1), law.friction, touching, law.drilling, law.rolling
+    )
     none = jnp.zeros_like(u)
     skip = lambda: (none, jnp.asarray(True))  # noqa: E731
 
@@ -122,11 +124,11 @@ def _impact(
 
     impulses, solved = jax.lax.cond(jnp.any(approach < 0), hit, skip)
     slow = 0.5 * shortest * jnp.max(jnp.where(touching, jnp.abs(fall), 0.0), initial=0.0) + _ROUND_OFF * speed + still
-    return _Impact(v + jnp.einsum("ki,kin->n", impulses, unloaded.motions), impulses, slow, solved)
+    return _Impact(v + jnp.einsum("ki,kin->n", impulses, free_response.motions), impulses, slow, solved)
 
 
 def _modes(
-    system: AbstractMechanical, t: Array, q: Point, v: Vector, unloaded: Unloaded, resting: Bool[Array, " k"]
+    system: AbstractMechanical, t: Array, q: Point, v: Vector, free_response: FreeResponse, resting: Bool[Array, " k"]
 ) -> tuple[ContactModes, Array]:
     """Modes of contacts of which some rest along their normals, and whether they were found."""
     law, motion, speed = contacts_of(system).law, ContactMotion.of(system, t, q, v), _speed(v)
@@ -137,7 +139,7 @@ def _modes(
         slips = resting[:, None] & (size > _SLIPS * speed) & jnp.any(law.bounds[:, disc] > 0, axis=1, keepdims=True)
         slipping = slipping.at[:, disc].set(slips)
         ways = ways.at[:, disc].set(jnp.where(slips, u[:, disc] / jnp.where(slips, size, 1.0), 0.0))
-    solution = _forces(system, t, q, v, motion, unloaded, resting, slipping, ways)
+    solution = _forces(system, t, q, v, motion, free_response, resting, slipping, ways)
     forces = solution.impulses
     normal = forces[:, 0]
     largest = jnp.max(normal, initial=0.0)
@@ -165,15 +167,15 @@ def _forces(
     q: Point,
     v: Vector,
     motion: ContactMotion,
-    unloaded: Unloaded,
+    free_response: FreeResponse,
     resting: Bool[Array, " k"],
     slipping: Bool[Array, "k rows"],
     ways: Float[Array, "k rows"],
 ) -> ContactSolution:
     """Forces and accelerations of contacts that rest along their normals; what slides has its friction known."""
     law: ContactLaw = contacts_of(system).law
-    loaded = unloaded.dragged(sliding_drag(law, ways, motion.slips, _speed(v)))
-    free, _ = unloaded.accelerations(system, t, q, v)
+    loaded = free_response.with_drag(sliding_drag(law, ways, motion.slips, _speed(v)))
+    free, _ = free_response.accelerations(system, t, q, v)
     missing = (motion.kinematics.rows @ free + motion.bend).reshape(-1)
     left = jnp.where(slipping, 0.0, law.bounds)
     spins = left.shape[1] == 6

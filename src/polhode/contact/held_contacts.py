@@ -109,7 +109,7 @@ class ContactMotion(NamedTuple):
         return cls(at, u, bend, contacts.label(at.feature))
 
 
-class Unloaded(NamedTuple):
+class FreeResponse(NamedTuple):
     """A system in a position without contact forces, and what unit forces of its contacts change.
 
     - `motions`, `shares`: changes of accelerations and of multipliers of joints, by rows. - `factors`: of the system.
@@ -121,7 +121,7 @@ class Unloaded(NamedTuple):
     factors: Any
 
     @classmethod
-    def at(cls, system: AbstractMechanical, t: Array, q: Point, rows: Float[Array, "k rows n"]) -> Unloaded:
+    def at(cls, system: AbstractMechanical, t: Array, q: Point, rows: Float[Array, "k rows n"]) -> FreeResponse:
         """In a position."""
         B, M = system.jacobian(t, q), system.mass(t, q)
         factors, none = system.kkt.factor(M, B, B), jnp.zeros(system.m)
@@ -138,7 +138,7 @@ class Unloaded(NamedTuple):
         Z = system.curvature(t, q, v) if system.m else jnp.zeros(0)
         return system.kkt.solve(self.factors, system.force(t, q, v), -Z)
 
-    def dragged(self, drag: Float[Array, "k rows"]) -> Unloaded:
+    def with_drag(self, drag: Float[Array, "k rows"]) -> FreeResponse:
         """The same where normal forces bring others along, by so much of them."""
         motions, shares = (x.at[:, 0].add(jnp.einsum("ki,kij->kj", drag, x)) for x in (self.motions, self.shares))
         return self._replace(motions=motions, shares=shares)
@@ -195,12 +195,12 @@ class HeldContacts(AbstractContactSystem):
         """Forces and accelerations in these modes."""
         motion = ContactMotion.of(self.base, t, q, v)
         modes = self.modes.at(motion.labels)
-        unloaded = Unloaded.at(self.base, t, q, motion.kinematics.rows)
+        free_response = FreeResponse.at(self.base, t, q, motion.kinematics.rows)
         drag = sliding_drag(contacts_of(self.base).law, modes.direction, motion.slips, modes.speed)
-        loaded = unloaded.dragged(drag)
-        free, joints = unloaded.accelerations(self.base, t, q, v)
+        loaded = free_response.with_drag(drag)
+        free, joints = free_response.accelerations(self.base, t, q, v)
         missing = -(motion.kinematics.rows @ free + motion.bend)
-        forces = least_forces(loaded.delassus, unloaded.own, modes.held)(missing)
+        forces = least_forces(loaded.delassus, free_response.own, modes.held)(missing)
         vdot = free + jnp.einsum("ki,kin->n", forces, loaded.motions)
         joints = joints + jnp.einsum("ki,kim->m", forces, loaded.shares)
         return Balance(vdot, joints, forces + drag * forces[:, :1], motion.slips, modes)
@@ -232,18 +232,18 @@ class HeldContacts(AbstractContactSystem):
         q = self._close_gaps(t, q)
         at = contacts_of(self.base).kinematics(self.base, t, q)
         held = self.modes.at(contacts_of(self.base).label(at.feature)).held
-        unloaded = Unloaded.at(self.base, t, q, at.rows)
+        free_response = FreeResponse.at(self.base, t, q, at.rows)
         if self.base.m:
             rate = self.base.constraint_rate(t, q, v)
-            v = v + self.base.kkt.solve(unloaded.factors, jnp.zeros(self.n), -rate)[0]
-        return q, stop_rows(unloaded, held, at.rows @ v + at.drift, v)
+            v = v + self.base.kkt.solve(free_response.factors, jnp.zeros(self.n), -rate)[0]
+        return q, stop_rows(free_response, held, at.rows @ v + at.drift, v)
 
     def _close_gaps(self, t: Array, q: Point) -> Point:
         contacts, system = contacts_of(self.base), self.base
         first = contacts.kinematics(system, t, q)
-        unloaded = Unloaded.at(system, t, q, first.rows[:, :1])
+        free_response = FreeResponse.at(system, t, q, first.rows[:, :1])
         closed = self.modes.at(contacts.label(first.feature)).closed
-        solve = least_forces(unloaded.delassus, unloaded.own, closed[:, None])
+        solve = least_forces(free_response.delassus, free_response.own, closed[:, None])
         size = jnp.maximum(1.0, jnp.max(jnp.stack([jnp.max(jnp.abs(x), initial=0.0) for x in jax.tree.leaves(q)])))
 
         def residual(q: Point) -> tuple[Multipliers, Float[Array, " k"]]:
@@ -259,9 +259,9 @@ class HeldContacts(AbstractContactSystem):
             q, (joints, gaps), number = loop
             change = jnp.zeros(self.n)
             if system.m:
-                change = system.kkt.solve(unloaded.factors, change, -joints)[0]
-            missing = -gaps[:, None] - unloaded.rows @ change
-            change = change + jnp.einsum("ki,kin->n", solve(missing), unloaded.motions)
+                change = system.kkt.solve(free_response.factors, change, -joints)[0]
+            missing = -gaps[:, None] - free_response.rows @ change
+            change = change + jnp.einsum("ki,kin->n", solve(missing), free_response.motions)
             q = system.flow(q, change, 1.0)
             return q, residual(q), number + 1
 
@@ -275,10 +275,12 @@ def contacts_of(system: AbstractMechanical) -> AbstractContactSet:
     return system.contact_set
 
 
-def stop_rows(unloaded: Unloaded, held: Bool[Array, "k rows"], slips: Float[Array, "k rows"], v: Vector) -> Vector:
+def stop_rows(
+    free_response: FreeResponse, held: Bool[Array, "k rows"], slips: Float[Array, "k rows"], v: Vector
+) -> Vector:
     """The velocity nearest to v, in the metric of the kinetic energy, with which the rows that are held are at rest."""
-    impulses = least_forces(unloaded.delassus, unloaded.own, held)(-slips)
-    return v + jnp.einsum("ki,kin->n", impulses, unloaded.motions)
+    impulses = least_forces(free_response.delassus, free_response.own, held)(-slips)
+    return v + jnp.einsum("ki,kin->n", impulses, free_response.motions)
 
 
 def least_forces(

@@ -11,11 +11,11 @@ from jaxtyping import Array, Float, Int
 
 from polhode.integrators.implicit._alpha_coefficients import Coefficients
 from polhode.integrators.implicit._alpha_equations import Place, Prediction, place_at
-from polhode.integrators.implicit._tangent import times_tangent
 from polhode.integrators.nonsmooth.alpha_memory import AlphaMemory, SmoothContacts
 from polhode.integrators.nonsmooth.contact_identity import Match, identities
 from polhode.integrators.nonsmooth.contact_record import contacts_of
 from polhode.linalg.blocks import Matrix, apply, scale_matrix
+from polhode.linalg.tangent_operator import times_tangent
 from polhode.spaces.base import Point, Vector
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
 from polhode.systems.mechanical.contact_set import ContactLaw, PresentContacts

@@ -76,7 +76,7 @@ class EventPlan:
         events = with_openings(events) if holds_contacts else events
         first_located = len(events)
         if integrator.locates_contacts:
-            events = (*events, *_located(integrator))
+            events = (*events, *_contact_events(integrator))
         return cls(run_system, integrator, t0, state0, events, limit, holds_contacts, first_located)
 
     def describe(self) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class EventPlan:
         return {**self.events[number].to_dict(), **of_contacts}
 
 
-def _located(method: AbstractIntegrator) -> tuple[Event, ...]:
+def _contact_events(method: AbstractIntegrator) -> tuple[Event, ...]:
     """The events of contacts whose modes the method holds. Raises ValueError inside of transformations."""
     if inside_transformation():
         name = name_of(method) or type(method.plain).__name__

@@ -133,7 +133,7 @@ class LocatedContacts(AbstractContacts):
         return (state[0], response.velocity), events
 
     def _count(self, t: float, solved: bool) -> None:
-        """Notes why a run can't go on from an instant at which modes have changed."""
+        """Notes why a run can't continue behind a change of modes."""
         if not solved:
             self._failure = Result.contact_unsolved
         near = _AT_ONCE * max(_TOLERANCE, np.finfo(float).eps * abs(t))
