@@ -116,7 +116,9 @@ class Problem:
             return f"none, although {', '.join(shaped[:_MOST_LISTED])} have shapes: `model.contacts()` lets them touch"
         pairs = dict.fromkeys("/".join(pair["bodies"]) for pair in names.get("contacts", {}).get("pairs", ()))
         more = f" and {len(pairs) - _MOST_LISTED} more" if len(pairs) > _MOST_LISTED else ""
-        return f"{', '.join([*pairs][:_MOST_LISTED])}{more}"
+        joints = [each["along"].replace("`", "") for each in names.get("contacts", {}).get("along", ())]
+        own = f"stops or dry friction of {len(joints)} coordinates" if len(joints) > 1 else "".join(joints)
+        return "; ".join(filter(None, (f"{', '.join([*pairs][:_MOST_LISTED])}{more}", own)))
 
     @functools.cached_property
     def dynamics(self) -> Dynamics:

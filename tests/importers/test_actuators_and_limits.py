@@ -138,3 +138,27 @@ def test_actuators_behind_those_with_several_controls_have_their_own_gear_and_li
     assert float(motor.gear) == 3.0
     np.testing.assert_array_equal(motor.control_limits, (-0.1, 0.2))
     assert sorted(name for item in machine.not_carried if item.what == "actuators" for name in item.names) == ["o", "p"]
+
+
+def test_ranges_and_dry_friction_may_be_rigid():
+    """A load on a hinge with `frictionloss` falls onto the end of its range, and one that friction holds rests."""
+    text = """<mujoco><compiler angle="radian"/><worldbody>
+    <body name="a"><joint name="falls" axis="0 1 0" range="-1 0.4" frictionloss="1" solreflimit="0.02 0.5"/>
+    <inertial pos="1 0 0" mass="1" diaginertia="0.1 0.1 0.1"/></body>
+    <body name="b" pos="0 2 0"><joint name="holds" axis="0 1 0" frictionloss="20"/>
+    <inertial pos="1 0 0" mass="1" diaginertia="0.1 0.1 0.1"/></body></worldbody></mujoco>"""
+    robot = ph.load_model(text, joint_law="rigid")
+    run = ph.simulate(robot.problem(t1=2.0, h=0.01))
+    falls, holds = run.joints["falls"], run.joints["holds"]
+    assert np.ptp(holds.angle) < 1e-14
+    assert holds.friction[-1] == pytest.approx(-9.81, rel=1e-12)
+    assert falls.mode[-1] == "stop"
+    assert falls.angle[-1] == pytest.approx(0.4, abs=1e-3)
+    assert falls.friction[-1] + falls.stop_force[-1] == pytest.approx(-9.81 * np.cos(falls.angle[-1]), rel=1e-9)
+    # The restitution is that of an oscillator with half the critical damping.
+    (stops,) = (part for _, part in robot.model.parts if isinstance(part, JointStops))
+    assert stops.restitution == pytest.approx(np.exp(-np.pi / np.sqrt(3)))
+    # What starts outside of its range is pushed back by elastic stops.
+    with pytest.warns(ph.StartWarning, match="falls"):
+        outside = ph.load_model(text, positions={"falls": 0.5}, joint_law="rigid")
+    assert next(part for _, part in outside.model.parts if isinstance(part, JointStops)).stiffness is not None

@@ -296,6 +296,18 @@ def test_rods_leave_their_nodes():
         assert mujoco.MjModel.from_xml_string(rod.to_mjcf()).nbody == 5
 
 
+def test_rigid_stops_and_dry_friction_read_again_are_the_same():
+    model, _, pivot = pendulum()
+    model.add(ph.forces.JointFriction(pivot, 0.3))
+    model.add(ph.forces.JointStops(pivot, (-0.2, 0.5)))
+    with pytest.warns(ph.importers.ModelFileWarning, match="JointStops"):
+        text = model.to_mjcf()
+    again = {type(part): part for _, part in ph.load_model(text, joint_law="rigid").model.parts}
+    np.testing.assert_allclose(again[ph.forces.JointStops].limits, (-0.2, 0.5))
+    assert again[ph.forces.JointFriction].friction == pytest.approx(0.3)
+    assert again[ph.forces.JointFriction].stick_velocity is None
+
+
 @pytest.mark.parametrize("onset", [1e-3, 0.5])
 def test_stops_and_friction_read_again_are_the_same(onset):
     model, _, pivot = pendulum(angular_velocity=(0, 0.5, 0), velocity=(-0.5, 0, 0))

@@ -18,6 +18,7 @@ from polhode.assembly.coordinate_layout import AbstractLayout, PlacedElement
 from polhode.assembly.counted_angles import TurnRegister
 from polhode.assembly.element_groups import group_forces, group_joints
 from polhode.assembly.held_coordinates import HeldQuantity, repair_holding, resolve_held
+from polhode.assembly.joint_contacts import build_joint_contacts, has_joint_contacts
 from polhode.assembly.mixed_assembly import joint_layout
 from polhode.assembly.rule_table import has_rigid_contacts
 from polhode.assembly.spanning_tree import has_loops
@@ -25,6 +26,7 @@ from polhode.assembly.tree_assembly import MINIMAL
 from polhode.checks import short_repr
 from polhode.compiler.placement import with_default_device
 from polhode.flexible.flexible_body import SUPPORTED_FORMULATIONS, FlexibleBody
+from polhode.forces.joint_forces import is_rigid
 from polhode.jax_context import check_environment
 from polhode.multibody import consistent_start, formulations, redundant_constraints
 from polhode.multibody.bodies import Body
@@ -95,6 +97,12 @@ def _refuse_flexible(model: ModelParts, formulation: str) -> None:
 
 def _refuse_contacts(model: ModelParts, formulation: str) -> None:
     """Raises ValueError if these coordinates have no contacts, and the model has."""
+    if formulation in (livens.LIVENS, SEPARABLE) and has_joint_contacts(model):
+        raise ValueError(
+            f"Joints of the model have rigid stops or dry friction, and {formulation!r} takes elastic stops, with a "
+            "`stiffness`, and smooth friction, with a `stick_velocity`. Take joint or absolute coordinates on Lie "
+            "groups, such as 'minimal' or 'SE3'."
+        )
     if formulation in (livens.LIVENS, SEPARABLE) and has_rigid_contacts(model):
         raise ValueError(
             f"The model has contacts, and {formulation!r} takes compliant ones only, law='compliant'. Take joint or "
@@ -126,7 +134,8 @@ def _in_coordinates(
         )
     t0 = checks.number("t0", t0, "initial time") if checks.is_concrete(t0) else t0
     layout = joint_layout(model, repair) if formulation == MINIMAL else AbsoluteLayout(model.bodies, formulation)
-    parts = (*model.parts, *compliant_contacts(model))
+    acting = [(name, part) for name, part in model.parts if not is_rigid(part)]
+    parts = (*acting, *compliant_contacts(model))
     parts_with_elements = [(name, part, part.initial_element()) for name, part in parts]
     elements = layout.remaining_elements(parts_with_elements)
     try:
@@ -204,6 +213,7 @@ def _build(
     register = TurnRegister(model, layout, t0)
     joints, labels = group_joints(layout, elements, dropped, register)
     forces = group_forces(layout, elements, register)
+    joint_contacts = build_joint_contacts(model, layout, register)
     counter = register.counter()
     turns = 0 if counter is None else counter.count
     coordinates, mechanism, labels = layout.finish(Mechanism(joints, forces, model.gravity), labels, turns)
@@ -217,7 +227,8 @@ def _build(
         order=tuple(itertools.chain.from_iterable(map(_names, model.bodies))),
         loops=has_loops(model),
         conversion_types=layout.conversion_types,
-        contact_set=build_contact_set(model, layout),
+        shape_contacts=build_contact_set(model, layout),
+        joint_contacts=joint_contacts,
     )
 
 

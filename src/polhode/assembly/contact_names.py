@@ -11,6 +11,7 @@ from polhode.assembly.compliant_contacts import compliant_contacts
 from polhode.contact.distances import slots as points_of
 from polhode.contact.shape_contacts import ShapeContacts
 from polhode.contact.sparse.listed_contacts import ListedContacts
+from polhode.multibody.joint_contacts import JointContacts
 from polhode.multibody.system import MultibodySystem
 
 if TYPE_CHECKING:
@@ -23,23 +24,38 @@ def contact_metadata(model: ModelParts, system: MultibodySystem) -> dict[str, An
     - `joints`: labels of the multipliers of joints, which come first.
     - `count`, `rows`: number of contact points, and of rows of each.
     - `pairs`: bodies, shapes, name of the rule, first point and number of points, and numbers of the law.
+    - `along`: stops and dry friction of joints, which come after the points: the coordinate in words, names of the
+      parts of the model, and joint, coordinate and ratio of each term of the coordinate.
 
     Compliant contacts are forces: the entry `compliant` has their names, with those of bodies. Without any contacts,
     but with shapes, the entry `untouchable` has the names of bodies with shapes.
     """
     forces = {name: [body.name for body in part.bodies] for name, part in compliant_contacts(model)}
     compliant = {"compliant": forces} if forces else {}
-    contacts = system.contact_set
-    if contacts is None:
+    everything, contacts = system.contact_set, system.shape_contacts
+    if everything is None:
         names = [body.name for body in (model.ground, *model.bodies) if body.shapes]
         return {"untouchable": names} if names and not forces else compliant
-    sizes = {"joints": list(system.labels), "count": contacts.count, "rows": contacts.law.rows}
+    sizes = {"joints": list(system.labels), "count": everything.count, "rows": everything.law.rows}
     if isinstance(contacts, ListedContacts):
         return {"contacts": {**sizes, "pairs": [], "listed": _listed(contacts)}, **compliant}
+    pairs = [] if contacts is None else _pairs(contacts)
+    along = {} if system.joint_contacts is None else {"along": _along(system.joint_contacts)}
+    return {"contacts": {**sizes, "pairs": pairs, **along}, **compliant}
+
+
+def _along(contacts: JointContacts) -> list[dict[str, Any]]:
+    return [
+        {"along": name.along, "parts": list(name.parts), "terms": [list(term) for term in name.terms],
+         "is_angle": name.is_angle}
+        for name in contacts.names
+    ]  # fmt: skip
+
+
+def _pairs(contacts: ShapeContacts) -> list[dict[str, Any]]:
     starts = [k for k, pair in enumerate(contacts.pairs) if pair.point == 0]
     ends = [*starts[1:], contacts.count]
-    pairs = [_pair(contacts, first, end - first) for first, end in zip(starts, ends, strict=True)]
-    return {"contacts": {**sizes, "pairs": pairs}, **compliant}
+    return [_pair(contacts, first, end - first) for first, end in zip(starts, ends, strict=True)]
 
 
 def _listed(contacts: ListedContacts) -> dict[str, Any]:

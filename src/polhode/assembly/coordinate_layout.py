@@ -40,6 +40,14 @@ class AbstractLayout(abc.ABC):
         del joint, name
         return False
 
+    def tree_sum(self, terms: Sequence[Any], zero: Any) -> tuple[Any, Any, tuple[Any, ...]] | None:
+        """A sum of joint coordinates that is `zero` where these are: ratios, that number and places of coordinates.
+
+        None unless all of them are coordinates of a tree.
+        """
+        del terms, zero
+        return None
+
     @abc.abstractmethod
     def kind(self, body: Body) -> Hashable:
         """Equal for bodies that elements of one group may connect; None for the ground."""

@@ -13,6 +13,7 @@ from jaxtyping import Array
 from polhode import checks
 from polhode.assembly.absolute_assembly import WithoutInertia
 from polhode.assembly.assembly import AssembledSystem
+from polhode.assembly.joint_contacts import has_joint_contacts
 from polhode.assembly.mixed_assembly import ABSOLUTE
 from polhode.assembly.rule_table import has_rigid_contacts
 from polhode.assembly.spanning_tree import spanning_tree
@@ -132,7 +133,9 @@ def method_for(
     from polhode import integrators
 
     if system.has_contacts:
-        listed = system.contact_set is not None and system.contact_set.is_listed
+        if system.shape_contacts is None:
+            return "moreau", "joints have stops or dry friction, and stick"
+        listed = system.shape_contacts.is_listed
         many = "; they are many and free, so pairs are in lists and impulses are found without matrices"
         return "moreau", f"bodies touch, with impacts and friction{many if listed else ''}"
     if published is not None and (system.identity_kinematics or not integrators.get(published).implicit):
@@ -199,7 +202,7 @@ def _candidates(model: ModelParts, method: AbstractIntegrator | None) -> list[_C
     joint = _Candidate(MINIMAL, "", MultibodySystem)
     absolute = _Candidate(ABSOLUTE, against or "absolute coordinates", MultibodySystem)
     usual = [absolute, joint] if against else [joint, absolute]
-    if method is None or has_rigid_contacts(model):
+    if method is None or has_rigid_contacts(model) or has_joint_contacts(model):
         return usual
     special = (_Candidate(LIVENS, "", LivensMultibody), _Candidate(SEPARABLE, "", SeparableMultibody))
     own = [one._replace(reason="the coordinates that the method takes") for one in special]

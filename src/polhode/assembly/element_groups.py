@@ -33,7 +33,7 @@ def group_joints(
             continue
         components = tuple(i for i in range(element.size) if i not in dropped.get(name, ()))
         if components:
-            key = (_kind(element), tuple(layout.kind(b) for b in part.bodies), components)
+            key = (kind_of(element), tuple(layout.kind(b) for b in part.bodies), components)
             kinds.setdefault(key, []).append((part, element, first + len(labels) + np.arange(len(components))))
             labels += [name] * len(components)
     groups = []
@@ -53,7 +53,7 @@ def group_forces(
     kinds: dict[Hashable, list[tuple[Any, AbstractForceElement]]] = {}
     for _, part, element in elements:
         if isinstance(element, AbstractForceElement):
-            key = (_kind(element), tuple(layout.kind(b) for b in part.bodies))
+            key = (kind_of(element), tuple(layout.kind(b) for b in part.bodies))
             kinds.setdefault(key, []).append((part, element))
     groups = []
     for members in kinds.values():
@@ -64,7 +64,7 @@ def group_forces(
     return tuple(groups)
 
 
-def _kind(element: eqx.Module) -> Hashable:
+def kind_of(element: eqx.Module) -> Hashable:
     """Equal for elements that can be stacked."""
     leaves, structure = jax.tree.flatten(element)
     return structure, tuple((jnp.shape(leaf), _dtype(leaf)) for leaf in leaves)

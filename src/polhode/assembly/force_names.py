@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from polhode.assembly.compliant_contacts import compliant_contacts
 from polhode.forces.coordinate_forces import AbstractEffort
 from polhode.forces.joint_control import JointControl
-from polhode.forces.joint_forces import AbstractJointForce
+from polhode.forces.joint_forces import AbstractJointForce, is_rigid
 from polhode.joints.named_coordinates import Term
 from polhode.joints.relative import ReversedCoordinate, is_angle
 from polhode.multibody.coordinates.tree.coordinates import JointTree
@@ -39,7 +39,8 @@ def named_forces(
     rows, efforts, measures, inside = 0, 0, 0, 0
     for name, part in (*model.parts, *compliant_contacts(model)):
         terms = _terms(part)
-        if not isinstance(part, AbstractForce) or (part.name is None and not terms):
+        # Rigid stops and dry friction are contacts.
+        if not isinstance(part, AbstractForce) or is_rigid(part) or (part.name is None and not terms):
             continue
         element, place = element_of(part), -1
         assert isinstance(element, AbstractForceElement)
@@ -112,7 +113,7 @@ def forces_along(
     tree_coordinates = _tree_coordinates(system)
     for name, part in model.parts:
         terms = _terms(part)
-        if not terms:
+        if not terms or is_rigid(part):
             continue
         element = element_of(part)
         keys = [(id(term.pair.carrier), term.pair.name_in_carrier(term.name)) for term in terms]

@@ -66,6 +66,9 @@ class MixedLayout(AbstractLayout):
     def has_coordinate(self, joint: Any, name: str) -> bool:
         return self._tree.has_coordinate(joint, name)
 
+    def tree_sum(self, terms: Sequence[Any], zero: Any) -> tuple[Any, Any, tuple[Any, ...]] | None:
+        return self._tree.tree_sum(terms, zero)
+
     def kind(self, body: Body) -> Hashable:
         link = self._tree.link(body)
         return self._others.kind(body) if link is None else ("link", link)

@@ -102,7 +102,17 @@ def build_name_table(
     force_measurements, force_metadata = named_forces(model, system, element_of)
     whole = {"bodies": list(shown_bodies), "joints": metadata, "forces": force_metadata}
     whole |= contact_metadata(model, system)
+    _link_contacts(whole)
     return NameTable(readings, force_measurements, whole | ({"units": model.units} if model.units else {}))
+
+
+def _link_contacts(names: dict[str, Any]) -> None:
+    """Adds numbers of stops and dry friction to their joints, by coordinates: those along one coordinate alone."""
+    for number, each in enumerate(names.get("contacts", {}).get("along", ())):
+        if len(each["terms"]) == 1:
+            ((joint, coordinate, _),) = each["terms"]
+            if coordinate in names["joints"].get(joint, {}).get("coordinates", ()):
+                names["joints"][joint].setdefault("resisted", {}).setdefault(coordinate, []).append(number)
 
 
 def _joint_measurement(name: str, part: AbstractJoint) -> MeasuredJoint:

@@ -132,13 +132,15 @@ class TreeLayout(AbstractLayout):
     def _along(self, part: AbstractJointForce, element: Any) -> JointEffort | None:
         from polhode.forces.coordinate_forces import AbstractEffort
 
-        terms = part.joint.terms(part.along)
-        places = self._places_of(terms)
-        if places is None or not isinstance(element, AbstractEffort):
+        whole = self.tree_sum(part.joint.terms(part.along), part.joint.initial(part.along))
+        if whole is None or not isinstance(element, AbstractEffort):
             return None
-        ratios = jnp.stack([term.ratio for term in terms])
-        zero = part.joint.initial(part.along)
+        ratios, zero, places = whole
         return JointEffort(element=element, zero=zero, ratios=ratios, places=places)
+
+    def tree_sum(self, terms: Sequence[Term], zero: Any) -> tuple[Array, Any, tuple[CoordinateIndex, ...]] | None:
+        places = self._places_of(terms)
+        return None if places is None else (jnp.stack([term.ratio for term in terms]), zero, places)
 
     def _feedback(self, part: JointControl, element: Any) -> JointFeedback | None:
         sums = part.terms()

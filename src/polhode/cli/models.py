@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from polhode.importers.imported_model import ImportedModel
     from polhode.problem import Problem
 
-_OPTIONS = ("keyframe", "floating", "check_inertia", "limits", "stick_velocity", "mesh_paths")
+_OPTIONS = ("keyframe", "floating", "check_inertia", "limits", "stick_velocity", "joint_law", "mesh_paths")
 
 
 def is_model_file(name: str) -> bool:

@@ -39,7 +39,7 @@ def admm(problem: UnitProblem, z: Impulses, periods: Array) -> Impulses:
             y, multipliers = pair[:2]
             right = R * y + multipliers - problem.velocity.reshape(k, rows)
             x = solve(right.reshape(size)).reshape(k, rows)
-            following = project(x - multipliers / R, problem.least)
+            following = project(x - multipliers / R, problem)
             return following, multipliers + R * (following - x), following - x, R * (following - y)
 
         zero = jnp.zeros_like(y)

@@ -15,28 +15,30 @@ OPEN, STICK, SLIDE = 0, 1, 2
 class ContactProblem(NamedTuple):
     r"""$u = GP + b$ with the laws of Signorini and Coulomb between P and u, for k contacts in fixed slots.
 
-    Each contact has the rows n, t₁, t₂ and, if there are six, drilling and two of rolling; or the row n alone. With
+    Each contact has the rows n, t₁, t₂ and, if there are six, drilling and two of rolling; or n and t; or n alone. With
     $u = (G + R)P + b$, lower bounds m of the normal impulses, m = 0 as a rule, and $P_T = Sp$, S = diag(μ₁, μ₂):
 
     $$0 \le u_N \perp P_N - m \ge 0, \qquad |p| \le P_N, \qquad -S u_T \in N_{|p| \le P_N}(p)$$
 
-    and the same for drilling and for rolling, whose coefficients are lengths.
+    and the same for drilling and for rolling, whose coefficients are lengths. Dry friction that no normal impulse
+    bounds has |p| ≤ H instead, whether its contact is active or not.
 
     - `delassus`: G, not necessarily symmetric. - `velocity`: b, with the terms of the impact law.
-    - `friction`: coefficients along both tangents.
+    - `friction`: coefficients along the tangents.
     - `active`: which slots hold a contact; the others have no impulse.
     - `drilling`, `rolling`: lengths; None for none. - `compliance`: R, on the diagonal; None for rigid contacts.
-    - `least`: m; None for zeros.
+    - `least`: m; None for zeros. - `hold`: H, negative where normal impulses bound friction; None where all do.
     """
 
     delassus: Float[Array, "r r"]
     velocity: Float[Array, " r"]
-    friction: Float[Array, "k 2"]
+    friction: Float[Array, "k tangents"]
     active: Bool[Array, " k"]
     drilling: Float[Array, " k"] | None = None
     rolling: Float[Array, " k"] | None = None
     compliance: Float[Array, " r"] | None = None
     least: Float[Array, " k"] | None = None
+    hold: Float[Array, " k"] | None = None
 
     @property
     def rows(self) -> int:
@@ -67,6 +69,7 @@ class UnitProblem(NamedTuple):
     - `matrix`, `velocity`: A and c. - `least`: lower bounds of normal impulses.
     - `present`: rows that can have an impulse. - `step`: factors ρ of velocities in the proximal form.
     - `softness`: compliances that distribute undetermined impulses, relative to each other.
+    - `hold`: bounds of friction, negative where normal impulses bound it; None where all do.
     """
 
     matrix: Float[Array, "r r"]
@@ -75,6 +78,7 @@ class UnitProblem(NamedTuple):
     present: Bool[Array, "k rows"]
     step: Float[Array, "k rows"]
     softness: Float[Array, "k rows"]
+    hold: Float[Array, " k"] | None = None
 
 
 def unit_problem(problem: ContactProblem) -> tuple[UnitProblem, Float[Array, "k rows"]]:
@@ -84,12 +88,20 @@ def unit_problem(problem: ContactProblem) -> tuple[UnitProblem, Float[Array, "k 
     if problem.compliance is not None:
         G = G + jnp.diag(problem.compliance)
     coefficients = _coefficients(problem, rows)
-    own, acts = jnp.diag(G).reshape(k, rows)[:, :3], coefficients[:, :3] > 0
-    active = problem.active & (own[:, 0] > 0)
+    own, counts = jnp.diag(G).reshape(k, rows)[:, :3], coefficients[:, :3] > 0
+    active, held, hold = problem.active & (own[:, 0] > 0), jnp.zeros(k, bool), None
     # Rows and columns at different positions of slender bodies have products below zero too.
-    own = jnp.sum(jnp.where(acts, jnp.maximum(own, 0.0), 0.0), axis=1) / jnp.sum(acts, axis=1)
-    mass = jax.lax.stop_gradient(jnp.where(active, 1 / jnp.where(active, own, 1.0), 0.0))
-    scale = jnp.where(active[:, None], coefficients, 0.0) * jnp.sqrt(mass)[:, None]
+    counts = counts & (own > 0) if problem.hold is not None else counts
+    own = jnp.sum(jnp.where(counts, jnp.maximum(own, 0.0), 0.0), axis=1) / jnp.maximum(jnp.sum(counts, axis=1), 1)
+    if problem.hold is not None:
+        held = (problem.hold >= 0) & (own > 0)
+    acts = active | held
+    mass = jax.lax.stop_gradient(jnp.where(acts, 1 / jnp.where(acts, own, 1.0), 0.0))
+    if problem.hold is not None:
+        hold = jnp.where(held, problem.hold / jnp.sqrt(jnp.where(held, mass, 1.0)), -1.0)
+    # Without a normal impulse, friction with a bound of its own goes on.
+    rows_act = jnp.stack((active, *(acts,) * (rows - 1)), axis=1)
+    scale = jnp.where(rows_act, coefficients, 0.0) * jnp.sqrt(mass)[:, None]
     flat = scale.reshape(-1)
     A, c = flat[:, None] * G * flat, flat * problem.velocity
     present = scale > 0
@@ -98,7 +110,7 @@ def unit_problem(problem: ContactProblem) -> tuple[UnitProblem, Float[Array, "k 
     least = jnp.where(active, least / jnp.where(active, scale[:, 0], 1.0), 0.0)
     squares = jax.lax.stop_gradient(jnp.where(present, coefficients**2, 0.0))
     step = jnp.where(present, _steps(jax.lax.stop_gradient(A), rows, present), 0.0)
-    return UnitProblem(A, c, least, present, step, squares), scale
+    return UnitProblem(A, c, least, present, step, squares, hold), scale
 
 
 def is_paradoxical(problem: ContactProblem) -> Bool[Array, " k"]:
@@ -109,9 +121,10 @@ def is_paradoxical(problem: ContactProblem) -> Bool[Array, " k"]:
     k, rows = problem.active.shape[0], problem.rows
     if rows == 1:
         return jnp.zeros(k, bool)
-    blocks = jnp.stack([problem.delassus[rows * i, rows * i : rows * i + 3] for i in range(k)])
+    blocks = jnp.stack([problem.delassus[rows * i, rows * i : rows * i + min(rows, 3)] for i in range(k)])
     coupling = jnp.sqrt(jnp.sum((problem.friction * blocks[:, 1:]) ** 2, axis=1))
-    return problem.active & (blocks[:, 0] <= coupling)
+    presses = problem.active if problem.hold is None else problem.active & (problem.hold < 0)
+    return presses & (blocks[:, 0] <= coupling)
 
 
 def _coefficients(problem: ContactProblem, rows: int) -> Float[Array, "k rows"]:
@@ -120,7 +133,7 @@ def _coefficients(problem: ContactProblem, rows: int) -> Float[Array, "k rows"]:
     none = jnp.zeros(k)
     drilling = none if problem.drilling is None else problem.drilling
     rolling = none if problem.rolling is None else problem.rolling
-    columns = [jnp.ones(k), problem.friction[:, 0], problem.friction[:, 1], drilling, rolling, rolling]
+    columns = [jnp.ones(k), *problem.friction.T, drilling, rolling, rolling]
     return jnp.stack(columns[:rows], axis=1)
 
 
@@ -139,4 +152,4 @@ def _steps(A: Float[Array, "r r"], rows: int, present: Bool[Array, "k rows"]) ->
 
 def discs(rows: int) -> tuple[slice, ...]:
     """Rows of sliding, drilling and rolling: each in a disc of its own."""
-    return {1: (), 3: (slice(1, 3),), 6: (slice(1, 3), slice(3, 4), slice(4, 6))}[rows]
+    return {1: (), 2: (slice(1, 2),), 3: (slice(1, 3),), 6: (slice(1, 3), slice(3, 4), slice(4, 6))}[rows]

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from polhode.contact.contact_problem import UnitProblem, discs
-from polhode.contact.laws import Impulses
+from polhode.contact.laws import Impulses, radii
 
 
 def gauss_seidel(problem: UnitProblem, z: Impulses, sweeps: Array) -> Impulses:
@@ -15,10 +15,11 @@ def gauss_seidel(problem: UnitProblem, z: Impulses, sweeps: Array) -> Impulses:
     k, rows = z.shape
     table = problem.matrix.reshape(k, rows, -1)
     velocity = problem.velocity.reshape(k, rows)
-    contacts = (jnp.arange(k), table, velocity, problem.step, problem.least)
+    hold = jnp.full(k, -1.0) if problem.hold is None else problem.hold
+    contacts = (jnp.arange(k), table, velocity, problem.step, problem.least, hold)
 
     def of_contact(z: Impulses, contact: tuple[Array, ...]) -> tuple[Impulses, None]:
-        i, matrix, velocity, step, least = contact
+        i, matrix, velocity, step, least, hold = contact
         here = (jnp.arange(k) == i)[:, None]
         own = jnp.sum(jnp.where(here, z, 0.0), axis=0)
         w = matrix @ z.reshape(-1) + velocity
@@ -29,7 +30,7 @@ def gauss_seidel(problem: UnitProblem, z: Impulses, sweeps: Array) -> Impulses:
         for disc in discs(rows):
             a = own[disc] - step[disc] * w[disc]
             length = jnp.sqrt(jnp.sum(a * a))
-            radius = jnp.maximum(normal, 0.0)
+            radius = radii(normal, None if problem.hold is None else hold)
             slides = length > radius
             new = jnp.where(slides, radius / jnp.where(slides, length, 1.0), 1.0) * a
             w = w + block[:, disc] @ (new - own[disc])

@@ -21,17 +21,21 @@ class LawNumbers(Protocol):
     def present(self) -> Bool[Array, "k rows"]: ...
     @property
     def step(self) -> Impulses: ...
+    @property
+    def hold(self) -> Float[Array, " k"] | None: ...
 
 
 class Projection(NamedTuple):
-    """Projections of arguments a = z − ρw: normal ones to z_N ≥ m, others to discs of radius z_N.
+    """Projections of arguments a = z − ρw: normal ones to z_N ≥ m, others to discs of radius z_N, or of H.
 
     - `value`. - `derivative`: with respect to a, a block for each contact. - `by_bound`: with respect to m.
+    - `by_hold`: with respect to H.
     """
 
     value: Impulses
     derivative: Float[Array, "k rows rows"]
     by_bound: Impulses
+    by_hold: Impulses
 
 
 def velocities(problem: UnitProblem, z: Impulses) -> Impulses:
@@ -39,12 +43,17 @@ def velocities(problem: UnitProblem, z: Impulses) -> Impulses:
     return (problem.matrix @ z.reshape(-1) + problem.velocity).reshape(z.shape)
 
 
-def project(a: Impulses, least: Float[Array, " k"]) -> Impulses:
+def radii(normal: Float[Array, "..."], hold: Float[Array, "..."] | None) -> Float[Array, "..."]:
+    """Bounds of friction: H, or the normal impulse. A negative one, where bounds allow it, leaves no friction."""
+    pressed = jnp.maximum(normal, 0.0)
+    return pressed if hold is None else jnp.where(hold >= 0, hold, pressed)
+
+
+def project(a: Impulses, problem: LawNumbers) -> Impulses:
     """The projections themselves."""
-    normal = jnp.maximum(a[:, 0], least)
+    normal = jnp.maximum(a[:, 0], problem.least)
     parts = [normal[:, None]]
-    # A negative normal impulse, where bounds allow one, leaves no friction.
-    radius = jnp.maximum(normal, 0.0)
+    radius = radii(normal, problem.hold)
     for disc in discs(a.shape[1]):
         length = _lengths(a[:, disc])
         slides = length > radius
@@ -55,42 +64,45 @@ def project(a: Impulses, least: Float[Array, " k"]) -> Impulses:
 
 def residual(problem: LawNumbers, z: Impulses, w: Impulses) -> Impulses:
     """F = z − projection of (z − ρw), zero where the laws hold."""
-    return z - project(z - problem.step * w, problem.least)
+    return z - project(z - problem.step * w, problem)
 
 
 def linearise(problem: LawNumbers, z: Impulses, w: Impulses) -> Projection:
     """The projections with their derivatives; rows that are not present have none."""
     a = z - problem.step * w
     k, rows = a.shape
-    value, free = project(a, problem.least), a[:, 0] > problem.least
-    normal = value[:, 0]
+    value, free = project(a, problem), a[:, 0] > problem.least
+    radius = radii(value[:, 0], problem.hold)
+    held = jnp.zeros(k, bool) if problem.hold is None else problem.hold >= 0
     blocks = [_block(free[:, None, None].astype(float), 0, rows)]
-    by_bound = [(~free)[:, None].astype(float)]
+    by_bound, by_hold = [(~free)[:, None].astype(float)], [jnp.zeros((k, 1))]
     for disc in discs(rows):
         part = a[:, disc]
         length = _lengths(part)
-        slides, pressed = length > normal, normal > 0
+        slides, pressed = length > radius, radius > 0
         unit = jnp.where(slides, 1 / jnp.where(slides, length, 1.0), 0.0)[:, None] * part
         width = disc.stop - disc.start
         across = jnp.eye(width) - unit[:, :, None] * unit[:, None, :]
-        ratio = jnp.where(slides, normal / jnp.where(slides, length, 1.0), 1.0)
+        ratio = jnp.where(slides, radius / jnp.where(slides, length, 1.0), 1.0)
         inner = jnp.where(pressed, ratio, 0.0)[:, None, None] * jnp.where(slides[:, None, None], across, jnp.eye(width))
-        by_normal = jnp.where((free & pressed)[:, None], unit, 0.0)
+        by_normal = jnp.where((free & pressed & ~held)[:, None], unit, 0.0)
         left = jnp.concatenate((by_normal[:, :, None], jnp.zeros((k, width, disc.start - 1)), inner), axis=2)
         blocks.append(_block(left, 0, rows))
-        by_bound.append(jnp.where((~free & pressed)[:, None], unit, 0.0))
+        by_bound.append(jnp.where((~free & pressed & ~held)[:, None], unit, 0.0))
+        by_hold.append(jnp.where((pressed & held)[:, None], unit, 0.0))
     derivative = jnp.where(problem.present[:, :, None], jnp.concatenate(blocks, axis=1), 0.0)
-    return Projection(value, derivative, jnp.where(problem.present, jnp.concatenate(by_bound, axis=1), 0.0))
+    bounds = (jnp.where(problem.present, jnp.concatenate(parts, axis=1), 0.0) for parts in (by_bound, by_hold))
+    return Projection(value, derivative, *bounds)
 
 
 def modes(problem: UnitProblem, z: Impulses, w: Impulses) -> Int[Array, " k"]:
     """The mode of each contact: one slides if its tangential impulse is at the bound."""
     a = z - problem.step * w
-    normal = jnp.maximum(a[:, 0], problem.least)
-    slides: Bool[Array, " k"] = jnp.ones(len(normal), bool)
+    radius = radii(jnp.maximum(a[:, 0], problem.least), problem.hold)
+    slides: Bool[Array, " k"] = jnp.ones(len(radius), bool)
     if a.shape[1] > 1:
-        slides = (_lengths(a[:, 1:3]) > normal) | ~jnp.any(problem.present[:, 1:3], axis=1)
-    return jnp.where(normal > 0, jnp.where(slides, SLIDE, STICK), OPEN)
+        slides = (_lengths(a[:, 1:3]) > radius) | ~jnp.any(problem.present[:, 1:3], axis=1)
+    return jnp.where(radius > 0, jnp.where(slides, SLIDE, STICK), OPEN)
 
 
 def _lengths(part: Float[Array, "k w"]) -> Float[Array, " k"]:

@@ -121,7 +121,9 @@ class PairGroup(eqx.Module):
 
         def visit(_: None, selection: Selection, pair: Any) -> tuple[Selection, None]:
             number, *ends = pair
-            points, (_, old, nearest) = contact_points(*ends), selection
+            points = contact_points(*ends)
+            old: Any = selection.points
+            nearest = selection.nearest
             for slot in range(self.slots):
                 here = selection.number == number + slot
                 own = jax.tree.map(lambda x, slot=slot: x[slot], points)
@@ -174,6 +176,9 @@ class ShapeContacts(AbstractContactSet):
     @property
     def capacity(self) -> int:
         return self.room
+
+    def name(self, number: int) -> str:
+        return str(self.pairs[number])
 
     @property
     def owners(self) -> np.ndarray:

@@ -74,7 +74,7 @@ def solve(problem: ContactProblem, guess: Float[Array, "k rows"], tolerance: flo
     start = jnp.where(unit.present, guess / jnp.where(unit.present, scale, 1.0), 0.0)
     fixed: UnitProblem = jax.lax.stop_gradient(unit)
     search, size = _search(fixed, jax.lax.stop_gradient(start), tolerance)
-    z = _implicit(unit.matrix, unit.velocity, unit.least, search.z, fixed)
+    z = _implicit(unit.matrix, unit.velocity, unit.least, unit.hold, search.z, fixed)
     return ContactSolution(
         impulses=(scale * z).reshape(k, rows),
         residual=search.residual / size,
@@ -135,7 +135,12 @@ def _goal(search: Search, tolerance: float) -> Array:
 
 @jax.custom_jvp
 def _implicit(
-    matrix: Float[Array, "r r"], velocity: Float[Array, " r"], least: Float[Array, " k"], z: Impulses, _: UnitProblem
+    matrix: Float[Array, "r r"],
+    velocity: Float[Array, " r"],
+    least: Float[Array, " k"],
+    hold: Float[Array, " k"] | None,
+    z: Impulses,
+    _: UnitProblem,
 ) -> Impulses:
     """The solution z of a problem, whose derivative is that of the equations F(z) = 0."""
     return z
@@ -144,9 +149,11 @@ def _implicit(
 @_implicit.defjvp
 def _derivative(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Impulses, Impulses]:
     *_, z, problem = primals
-    A_dot, c_dot, least_dot, *_ = tangents
+    A_dot, c_dot, least_dot, hold_dot, *_ = tangents
     projection = linearise(problem, z, velocities(problem, z))
     solution, _ = tangent_solver(problem, projection)
     w_dot = problem.step * (A_dot @ z.reshape(-1) + c_dot).reshape(z.shape)
     F_dot = jnp.sum(projection.derivative * w_dot[:, None], axis=2) - projection.by_bound * least_dot[:, None]
+    if hold_dot is not None:
+        F_dot = F_dot - projection.by_hold * hold_dot[:, None]
     return z, -solution(F_dot)

@@ -25,7 +25,7 @@ class _LeastGap(eqx.Module):
     second: str = eqx.field(static=True)
 
     def __call__(self, t: Array, state: State, system: Any) -> Array:
-        contacts = system.contact_set if system.has_contacts else None
+        contacts = getattr(system, "shape_contacts", None)
         if not isinstance(contacts, ShapeContacts):
             raise UnknownName("Nothing touches by names: no body has a shape that a rule lets touch another one.")
         numbers = [k for k, pair in enumerate(contacts.pairs) if self._is_of(pair)]

@@ -14,7 +14,9 @@ from polhode.forces.controllers import TrackingEffort
 from polhode.forces.coordinate_forces import (
     AbstractEffort,
     Actuation,
+    DryFriction,
     Friction,
+    RigidStops,
     SpringDamperEffort,
     SpringEffort,
     Stops,
@@ -63,6 +65,26 @@ def _friction(document: Document, name: str, along: AffineCoordinate, element: F
     attributes = along.joint.attributes
     attributes["frictionloss"] = attributes.get("frictionloss", 0.0) + float(element.friction)
     return f"there a joint sticks at rest, here it creeps below {float(element.stick_velocity):g}"
+
+
+def _dry_friction(document: Document, name: str, along: AffineCoordinate, element: DryFriction) -> str:
+    del document, name
+    if element.friction.constant is None:
+        return "its largest force is a function of time"
+    attributes = along.joint.attributes
+    attributes["frictionloss"] = attributes.get("frictionloss", 0.0) + float(element.friction.constant)
+    return "there a joint that sticks creeps, here it rests"
+
+
+def _rigid_stops(document: Document, name: str, along: AffineCoordinate, element: RigidStops) -> str:
+    del document, name
+    joint, sign, offset = along
+    if not np.any(np.isfinite(np.asarray(element.limits))):
+        return ""
+    if "range" in joint.attributes:
+        return "its joint has stops already, and MJCF takes one range"
+    joint.attributes |= {"range": np.sort(sign * (np.asarray(element.limits) - offset)), "limited": "true"}
+    return "there stops give way and throw back by `solreflimit`, here they are rigid"
 
 
 def _stops(document: Document, name: str, along: AffineCoordinate, element: Stops) -> str:
@@ -130,6 +152,8 @@ EFFORTS: dict[type, Callable[[Document, str, AffineCoordinate, Any], str]] = {
     SpringDamperEffort: _spring,
     Friction: _friction,
     Stops: _stops,
+    DryFriction: _dry_friction,
+    RigidStops: _rigid_stops,
     Actuation: _actuation,
     TrackingEffort: _servo,
 }

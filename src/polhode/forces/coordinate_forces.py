@@ -107,6 +107,38 @@ class Friction(AbstractEffort):
         return -self.friction * jnp.tanh(rate / self.stick_velocity)
 
 
+class AbstractReaction(AbstractEffort):
+    """A force along a coordinate that follows from a law between velocities and impulses, in the problem of contacts.
+
+    So it is no function of the state: as an element it does nothing.
+    """
+
+    uses_twists: ClassVar[bool] = False
+
+    @property
+    def reads_angles(self) -> bool:
+        return False
+
+    def effort(self, t: Array, s: Array, rate: Array) -> Float[Array, ""]:
+        del t, rate
+        return jnp.zeros_like(s)
+
+
+class RigidStops(AbstractReaction):
+    """Stops that hold a coordinate between two limits, with impacts."""
+
+    coordinate: AbstractRelativeCoordinate
+    limits: Float[Array, "2"]
+    restitution: Float[Array, ""]
+
+
+class DryFriction(AbstractReaction):
+    """Dry friction that sticks; `friction`: the largest force, a function of time."""
+
+    coordinate: AbstractRelativeCoordinate
+    friction: Function
+
+
 class Actuation(AbstractEffort):
     r"""An affine actuator, $g\,\mathrm{clip}(k\,u(t) + b_0 + b_1 g s + b_2 g\dot s)$."""
 

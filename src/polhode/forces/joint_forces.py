@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,14 +15,22 @@ from polhode import checks
 from polhode.checks import is_zero, short_repr
 from polhode.compiler.numpy.eager import eager_numpy
 from polhode.forces._pair import check_constant
-from polhode.forces.coordinate_forces import Actuation, Friction, SpringDamperEffort, SpringEffort, Stops
+from polhode.forces.coordinate_forces import (
+    Actuation,
+    DryFriction,
+    Friction,
+    RigidStops,
+    SpringDamperEffort,
+    SpringEffort,
+    Stops,
+)
 from polhode.joints._frames import initial_pose
 from polhode.joints.named_coordinates import AbstractMeasured
 from polhode.joints.relative import AbstractRelativeCoordinate
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.elements import AbstractForceElement
 from polhode.multibody.mechanism.poses import Poses
-from polhode.multibody.mechanism.user_functions import Constant, of_time
+from polhode.multibody.mechanism.user_functions import Constant, Function, of_time
 from polhode.multibody.parts import AbstractForce
 
 
@@ -57,6 +65,11 @@ class AbstractJointForce(AbstractForce):
     def measured(self) -> AbstractRelativeCoordinate:
         """The coordinate."""
         return self.joint.coordinate(self.along)
+
+    @property
+    def is_rigid(self) -> bool:
+        """Whether it is a contact of its joint, in steps of methods with contacts, and no function of the state."""
+        return False
 
     @abc.abstractmethod
     def place(self, poses: Poses) -> AbstractForceElement: ...
@@ -100,32 +113,53 @@ class JointSpring(AbstractJointForce):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class JointStops(AbstractJointForce):
-    r"""Elastic stops at both ends of the range of a joint coordinate.
+    r"""Stops at both ends of the range of a joint coordinate: rigid, or elastic with a `stiffness`.
 
-    Beyond a limit by δ the force is $\max(k\delta + d\min(\delta/\delta_0, 1)\dot\delta, 0)$, back into the range.
-    It is continuous, also where a joint arrives with a rate: an implicit step has no solution at a jump.
+    Rigid ones are contacts, $0 \le g \perp \lambda \ge 0$ for the way g to a limit, with impacts by Newton's law of
+    restitution; methods with contacts take them, `moreau` by default. `events.stop` has those of other methods.
+
+    Elastic: beyond a limit by δ the force is $\max(k\delta + d\min(\delta/\delta_0, 1)\dot\delta, 0)$, back into
+    the range. It is continuous, also where a joint arrives with a rate: an implicit step has no solution at a jump.
 
     **Arguments:**
 
     - `joint`, `coordinate`, `name`: as for `JointSpring`.
     - `limits`: (lower, upper); either may be infinite.
-    - `stiffness`: k. - `damping`: d. - `onset`: δ₀ in rad or length, over which the damper comes into force.
+    - `stiffness`: k; None for rigid stops. - `damping`: d. - `onset`: δ₀ in rad or length, over which the damper
+      comes into force.
+    - `restitution`: of rigid stops, from 0 (no rebound) to 1 (no loss).
     """
 
     limits: Any
-    stiffness: Any
+    stiffness: Any = None
     damping: Any = 0.0
     coordinate: str | None = None
     name: str | None = None
     onset: Any = 1e-3
+    restitution: Any = 0.0
 
     @property
     def along(self) -> str | None:
         return self.coordinate
 
-    def place(self, poses: Poses) -> Stops:
+    @property
+    def is_rigid(self) -> bool:
+        return self.stiffness is None
+
+    def place(self, poses: Poses) -> Stops | RigidStops:
         del poses
         limits = check_limits("limits", self.limits)
+        e = checks.array("restitution", self.restitution, (), "of an impact, from 0 to 1")
+        if checks.is_concrete(e) and not 0 <= float(e) <= 1:
+            raise ValueError(
+                f"`restitution` must be from 0 (no rebound) to 1 (no loss), got {short_repr(self.restitution)}."
+            )
+        if self.is_rigid:
+            if not is_zero(self.damping):
+                raise ValueError("`damping` is that of elastic stops: give their `stiffness`, or a `restitution`.")
+            return RigidStops(self.measured, limits, e)
+        if not is_zero(e):
+            raise ValueError("`restitution` is that of rigid stops: leave `stiffness` out, or give a `damping`.")
         return Stops(
             self.measured,
             limits,
@@ -137,19 +171,24 @@ class JointStops(AbstractJointForce):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class JointFriction(AbstractJointForce):
-    r"""Dry friction along a joint coordinate, smooth around rest: $-F\tanh(\dot s/v_s)$.
+    r"""Dry friction along a joint coordinate, which sticks; smooth around rest with a `stick_velocity`.
 
-    Below $v_s$ the joint creeps where it would stick: under a load L < F at the speed $v_s\,\mathrm{artanh}(L/F)$.
+    It is a contact with the law $\lambda \in -F\,\mathrm{sign}(\dot s)$, which may be anything from -F to F at rest: a
+    joint that it holds doesn't move. Methods with contacts take it, `moreau` by default. Where F is a function of time
+    it is a brake; along a `Revolute` between two shafts, which need not be part of the model, a clutch.
+
+    With `stick_velocity` it is $-F\tanh(\dot s/v_s)$, for all methods. Below $v_s$ the joint creeps then where it
+    would stick: under a load L < F at the speed $v_s\,\mathrm{artanh}(L/F)$.
 
     **Arguments:**
 
     - `joint`, `coordinate`, `name`: as for `JointSpring`.
-    - `friction`: F, a torque for an angle.
+    - `friction`: F, a torque for an angle; without `stick_velocity` also a function of time.
     - `stick_velocity`: v_s. Small ones are stiff: the damping at rest is F/v_s.
     """
 
     friction: Any
-    stick_velocity: Any
+    stick_velocity: Any = None
     coordinate: str | None = None
     name: str | None = None
 
@@ -157,13 +196,28 @@ class JointFriction(AbstractJointForce):
     def along(self) -> str | None:
         return self.coordinate
 
-    def place(self, poses: Poses) -> Friction:
+    @property
+    def is_rigid(self) -> bool:
+        return self.stick_velocity is None
+
+    def place(self, poses: Poses) -> Friction | DryFriction:
         del poses
+        if self.is_rigid:
+            return DryFriction(self.measured, self._largest_force())
         return Friction(
             self.measured,
             checks.array("friction", self.friction, (), "largest force, torque for an angle"),
             checks.positive("stick_velocity", self.stick_velocity, (), "below which the joint sticks"),
         )
+
+    def _largest_force(self) -> Function:
+        """The largest force as a function of time."""
+        if callable(self.friction):
+            return of_time(self, "friction", self.friction, (), "largest force, torque for an angle")
+        value = checks.array("friction", self.friction, (), "largest force, torque for an angle")
+        if checks.is_concrete(value) and not float(value) >= 0:
+            raise ValueError(f"`friction` can't be negative, got {short_repr(self.friction)}.")
+        return of_time(self, "friction", Constant(value), (), "largest force, torque for an angle")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -207,6 +261,11 @@ class Actuator(AbstractJointForce):
             check_limits("control_limits", self.control_limits),
             check_limits("force_limits", self.force_limits),
         )
+
+
+def is_rigid(part: Any) -> TypeGuard[AbstractJointForce]:
+    """Whether a part of a model is a rigid stop, or dry friction that sticks."""
+    return isinstance(part, AbstractJointForce) and part.is_rigid
 
 
 def check_limits(name: str, value: Any) -> Float[Array, "2"]:

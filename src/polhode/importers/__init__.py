@@ -33,6 +33,7 @@ def load_model(
     contacts: bool = False,
     floor: Any = None,
     friction: Any = None,
+    joint_law: str = "smooth",
 ) -> ImportedModel:
     """Read URDF, MJCF or SDFormat as a model. MuJoCo compiles the file: `pip install 'polhode[import]'`.
 
@@ -69,6 +70,8 @@ def load_model(
     - `floor`: what all of them touch: True for a plane through their lowest point at the start, its height z, or
       a shape from `polhode.shapes`.
     - `friction`: coefficient in place of those of the file; 0.8 where it has none.
+    - `joint_law`: "smooth" for stops and dry friction as above, which all methods take; "rigid" for stops without
+      compliance, with the restitution of `solref`, and dry friction that sticks, which methods with contacts take.
 
     **Returns** an `ImportedModel` with `model`, `links`, `joints` and `not_carried`.
 
@@ -86,13 +89,14 @@ def load_model(
         raise ImportError("Reading model files needs MuJoCo: pip install 'polhode[import]'", name="mujoco") from error
     if stick_velocity is not None:
         stick_velocity = float(checks.positive("stick_velocity", stick_velocity, (), "below which joints stick"))
+    rigid = checks.choice("joint_law", joint_law, ("smooth", "rigid")) == "rigid"
     request = LoadRequest(
         mapping("positions", positions),
         mapping("velocities", velocities),
         keyframe,
         checks.flag("floating", floating),
         checks.flag("check_inertia", check_inertia),
-        ImportOptions(mapping("controls", controls), checks.flag("limits", limits), stick_velocity),
+        ImportOptions(mapping("controls", controls), checks.flag("limits", limits), stick_velocity, rigid),
         ContactOptions(checks.flag("contacts", contacts), read_floor(floor), friction),
         folders(mesh_paths),
     )

@@ -16,6 +16,7 @@ from polhode.importers._mujoco import is_disabled, mujoco
 from polhode.importers.collision_shapes import MOST_VERTICES, CollisionShape
 from polhode.importers.compiled_model import CompiledModel
 from polhode.importers.construction import Construction
+from polhode.importers.limit_stops import restitution_of
 from polhode.importers.losses import NotCarried
 from polhode.importers.reach import can_meet
 from polhode.importers.start_distances import StartDistances
@@ -102,7 +103,7 @@ def _numbers(construction: Construction, pair: Sequence[CollisionShape], options
     most = max(m.geom_priority[geoms])
     geoms = [geom for geom in geoms if m.geom_priority[geom] == most]
     friction = np.max(m.geom_friction[geoms], axis=0)
-    return _by_dimension(int(np.max(m.geom_condim[geoms])), friction, _restitution(m.geom_solref[geoms]), options)
+    return _by_dimension(int(np.max(m.geom_condim[geoms])), friction, restitution_of(m.geom_solref[geoms]), options)
 
 
 def _by_dimension(dimension: int, friction: np.ndarray, restitution: float, options: ContactOptions) -> _Numbers:
@@ -113,14 +114,6 @@ def _by_dimension(dimension: int, friction: np.ndarray, restitution: float, opti
         float(friction[2]) if dimension >= 6 else 0.0,
         restitution,
     )
-
-
-def _restitution(solref: np.ndarray) -> float:
-    """Restitution of an oscillator with MuJoCo's damping ratio; 0 for direct stiffness and damping."""
-    time, ratio = np.mean(np.atleast_2d(solref), axis=0)
-    if time <= 0 or ratio <= 0 or ratio >= 1:
-        return 0.0
-    return float(np.exp(-np.pi * ratio / np.sqrt(1 - ratio**2)))
 
 
 def _add_pairs(
@@ -183,7 +176,7 @@ def _pairs(
             if ends[0] in by_geom and ends[1] in by_geom:
                 explicit[frozenset(ends)] = None
                 numbers = _by_dimension(
-                    int(m.pair_dim[k]), m.pair_friction[k][[0, 2, 3]], _restitution(m.pair_solref[k]), options
+                    int(m.pair_dim[k]), m.pair_friction[k][[0, 2, 3]], restitution_of(m.pair_solref[k]), options
                 )
                 yield by_geom[ends[0]], by_geom[ends[1]], numbers
     excluded = {(int(s) >> 16, int(s) & 0xFFFF) for s in m.exclude_signature}

@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from polhode.forces.joint_forces import JointFriction, JointSpring, JointStops
+from polhode.forces.joint_forces import JointSpring, JointStops
 from polhode.importers._mujoco import is_disabled, mujoco
 from polhode.importers.construction import Construction
 from polhode.importers.joints import FileJoint
@@ -58,11 +58,11 @@ def _add(
     damping = 0.0 if is_disabled(m, "damper") else float(m.tendon_damping[tendon])
     _add_spring(construction, length, m.tendon_lengthspring[tendon], stiffness, damping, name)
     friction = float(m.tendon_frictionloss[tendon])
-    if friction and options.stick_velocity is not None and not is_disabled(m, "frictionloss"):
-        part = JointFriction(length, friction, options.stick_velocity, name=f"{name} friction")
+    part = None if is_disabled(m, "frictionloss") else options.friction(length, friction, f"{name} friction")
+    if part is not None:
         construction.model.add(part)
     if options.limits and m.tendon_limited[tendon] and not is_disabled(m, "limit"):
-        stops = _stops(m, tendon, length, name)
+        stops = _stops(m, tendon, length, name, options.rigid)
         if isinstance(stops, str):
             losses.append(stops)
         else:
@@ -70,11 +70,13 @@ def _add(
     return losses
 
 
-def _stops(m: Any, tendon: int, length: Combination, name: str) -> JointStops | str:
+def _stops(m: Any, tendon: int, length: Combination, name: str, rigid: bool) -> JointStops | str:
     """Stops at the ends of the range of a tendon, or why there are none."""
     about = m.tendon_range, m.tendon_margin, m.tendon_solref_lim, m.tendon_solimp_lim
     inertia = 1 / m.tendon_invweight0[tendon] if m.tendon_invweight0[tendon] > 0 else 0.0
-    return Limit(*(values[tendon] for values in about)).stops(length, inertia, f"{name} stops")
+    limit, title = Limit(*(values[tendon] for values in about)), f"{name} stops"
+    rigid_stops = limit.rigid_stops(length, float(length.initial()), title) if rigid else None
+    return limit.stops(length, inertia, title) if rigid_stops is None else rigid_stops
 
 
 def _add_spring(

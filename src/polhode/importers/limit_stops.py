@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from polhode.forces.joint_forces import JointStops
 from polhode.importers.joints import FileJoint
 from polhode.jax_context import warn
@@ -35,6 +37,13 @@ class Limit(NamedTuple):
             return "their `solref` has no stiffness"
         return JointStops(along, (lower, upper), k * inertia, d * inertia, name=name, onset=self._onset)
 
+    def rigid_stops(self, along: AbstractMeasured, start: float, name: str) -> JointStops | None:
+        """Rigid stops with the restitution of MuJoCo's constraint; None where the start is not within them."""
+        lower, upper = float(self.range[0]) + self.margin, float(self.range[1]) - self.margin
+        if not lower < upper or not lower <= start <= upper:
+            return None
+        return JointStops(along, (lower, upper), name=name, restitution=restitution_of(self.solref))
+
     def _stiffness_and_damping(self) -> tuple[float, float]:
         """Stiffness and damping per unit of inertia."""
         first, second = map(float, self.solref)
@@ -49,6 +58,14 @@ class Limit(NamedTuple):
     def _onset(self) -> float:
         """The depth over which MuJoCo's constraint comes into force; the default if it does so at once."""
         return float(self.solimp[2]) if self.solimp[2] > 0 else JointStops.onset
+
+
+def restitution_of(solref: Any) -> float:
+    """Restitution of an oscillator with MuJoCo's damping ratio, the mean of several; 0 for stiffness and damping."""
+    time_constant, ratio = np.mean(np.atleast_2d(solref), axis=0)
+    if time_constant <= 0 or not 0 < ratio < 1:
+        return 0.0
+    return float(np.exp(-np.pi * ratio / np.sqrt(1 - ratio**2)))
 
 
 def warn_of_starts(stops: Sequence[tuple[FileJoint, JointStops]]) -> None:

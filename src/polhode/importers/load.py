@@ -61,6 +61,7 @@ class LoadRequest(NamedTuple):
             "controls": {name: "a function" if callable(u) else u for name, u in self.options.controls.items()},
             "limits": self.options.limits,
             "stick_velocity": self.options.stick_velocity,
+            "joint_law": "rigid" if self.options.rigid else "smooth",
             "contacts": self.touch.contacts,
             "floor": repr(self.touch.floor) if self.touch.floor is not None else None,
             "friction": self.touch.friction,

@@ -15,6 +15,7 @@ from polhode.importers.joints import FileJoint
 from polhode.importers.limit_stops import Limit, warn_of_starts
 from polhode.importers.losses import NotCarried
 from polhode.joints.coupling import CoupledJoints
+from polhode.joints.named_coordinates import AbstractMeasured
 from polhode.joints.rotor import RotorInertia
 
 
@@ -23,11 +24,19 @@ class ImportOptions(NamedTuple):
 
     - `controls`: of actuators by name, numbers, functions of time, or of (t, positions, rates).
     - `limits`: whether joints have stops. - `stick_velocity`: below which dry friction sticks; None to leave it out.
+    - `rigid`: whether stops and dry friction are contacts of the joints, without compliance and with true sticking.
     """
 
     controls: Mapping[str, float | Callable[..., Any]]
     limits: bool
     stick_velocity: float | None
+    rigid: bool = False
+
+    def friction(self, along: AbstractMeasured, largest: float, name: str) -> JointFriction | None:
+        """Dry friction along a coordinate; None where there is none, or it is left out."""
+        if not largest or self.stick_velocity is None:
+            return None
+        return JointFriction(along, largest, None if self.rigid else self.stick_velocity, name=name)
 
 
 def add_passive(construction: Construction, joints: Sequence[FileJoint], options: ImportOptions) -> list[NotCarried]:
@@ -42,7 +51,7 @@ def add_passive(construction: Construction, joints: Sequence[FileJoint], options
             continue
         _add_along(construction, joint, data, options)
         if data.has_limits and options.limits:
-            stops = _stops(construction, joint)
+            stops = _stops(construction, joint, options.rigid)
             if isinstance(stops, str):
                 without_stops.setdefault(stops, []).append(joint.name)
             else:
@@ -85,8 +94,8 @@ def _add_along(construction: Construction, joint: FileJoint, data: _OfJoint, opt
         construction.model.add(JointSpring(joint, data.stiffness, data.damping, data.rest, name=name))
     if data.armature > 0:
         construction.model.add(RotorInertia(joint, data.armature, name=f"{joint.name} armature"))
-    if data.friction and options.stick_velocity is not None:
-        friction = JointFriction(joint, data.friction, options.stick_velocity, name=f"{joint.name} friction")
+    friction = options.friction(joint, data.friction, f"{joint.name} friction")
+    if friction is not None:
         construction.model.add(friction)
 
 
@@ -117,8 +126,13 @@ def _add_damper(construction: Construction, joint: FileJoint, damping: float) ->
     return True
 
 
-def _stops(construction: Construction, joint: FileJoint) -> JointStops | str:
+def _stops(construction: Construction, joint: FileJoint, rigid: bool) -> JointStops | str:
     """Stops of a hinge or slide with a range, or why there are none."""
     m, i = construction.start.compiled, joint.number
     limit = Limit(m.jnt_range[i], float(m.jnt_margin[i]), m.jnt_solref[i], m.jnt_solimp[i])
+    name = f"{joint.name} stops"
+    # One that starts outside of its range is pushed back by elastic stops.
+    rigid_stops = limit.rigid_stops(joint, joint.start, name) if rigid else None
+    if rigid_stops is not None:
+        return rigid_stops
     return limit.stops(joint, construction.inertia_along(i), f"{joint.name} stops")

@@ -76,6 +76,7 @@ class AbstractIntegrator(eqx.Module):
       a kink of a load, where a step ends, needs no restart.
     - `takes_contacts`: whether steps impose unilateral laws of contact and friction.
     - `needs_contacts`: whether it takes only systems with such contacts.
+    - `takes_holds`: whether steps impose dry friction with bounds of its own (`ContactKinematics.hold`).
     - `locates_contacts`: whether runs end its steps where contacts change their modes, because it holds these.
     """
 
@@ -85,6 +86,7 @@ class AbstractIntegrator(eqx.Module):
     one_step: ClassVar[bool] = False
     takes_contacts: ClassVar[bool] = False
     needs_contacts: ClassVar[bool] = False
+    takes_holds: ClassVar[bool] = False
     locates_contacts: ClassVar[bool] = False
 
     def promises_for(self, system: AbstractSystem, state: State) -> dict[str, str]:

@@ -76,7 +76,12 @@ def convert_for(
 def _against_contacts(method: AbstractIntegrator, system: AbstractSystem) -> str:
     """Why a method doesn't take the contacts of a system, or their absence; empty if it does."""
     if system.has_contacts and not method.takes_contacts:
-        return "bodies of it touch each other, and the method has no contacts with friction"
+        return (
+            "bodies of it touch each other, or joints have rigid stops or dry friction, and the method has no contacts "
+            "with friction"
+        )
+    if system.has_holds and not method.takes_holds:
+        return "joints of it have rigid stops or dry friction, and the method takes contacts of shapes alone"
     if method.needs_contacts and not system.has_contacts:
         return "nothing in it touches anything, and the method is for contacts; shapes touch by `model.contacts(…)`"
     return ""

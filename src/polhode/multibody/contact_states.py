@@ -11,6 +11,7 @@ import numpy as np
 from polhode import checks
 from polhode.compiler.numpy.eager import eager_numpy
 from polhode.contact.contact_problem import ContactProblem, is_paradoxical
+from polhode.contact.distances import APART
 from polhode.linalg.blocks import to_dense
 from polhode.systems.base import State
 from polhode.systems.mechanical.abstract import START_TOLERANCE
@@ -25,17 +26,17 @@ _NEAR = 1e-3
 @eager_numpy()
 def check_start(system: Any, state: State) -> None:
     """Raises ValueError if shapes overlap by more than `START_TOLERANCE`, naming them, with the depth and a remedy."""
-    contacts, (q, _) = system.contact_set, state
-    if contacts is None or not checks.is_concrete(system, state):
+    (q, _) = state
+    if not checks.is_concrete(system, state):
         return
-    contacts = contacts.near(system.motion(q).poses, 0.0) if contacts.is_listed else contacts
-    if contacts is None:
-        return
-    gaps = np.asarray(contacts.points(system.motion(q)).gap)
-    depths: dict[str, float] = {}
-    for k in np.flatnonzero(~(gaps >= -START_TOLERANCE)):
-        name = str(contacts.pairs[k])
-        depths[name] = max(depths.get(name, 0.0), -float(gaps[k]))
+    depths = _depths(system.joint_contacts, system, q)
+    if depths:
+        beyond = ", ".join(f"{name} by {depth:.3g}" for name, depth in [*depths.items()][:_MOST_NAMES])
+        raise ValueError(
+            f"Coordinates start beyond rigid stops: {beyond}. Start within the limits, or give the stops a "
+            "`stiffness`, with which they are elastic."
+        )
+    depths = _depths(system.shape_contacts, system, q)
     if not depths:
         return
     names = sorted(depths, key=lambda name: -depths[name])
@@ -46,6 +47,20 @@ def check_start(system: Any, state: State) -> None:
         "leave the pair out, `model.contacts(without=[(first, second)])`, if these bodies are to pass through each "
         "other."
     )
+
+
+def _depths(contacts: Any, system: Any, q: Any) -> dict[str, float]:
+    """How deep contacts overlap by more than `START_TOLERANCE`, by their names."""
+    if contacts is not None and contacts.is_listed:
+        contacts = contacts.near(system.motion(q).poses, 0.0)
+    if contacts is None:
+        return {}
+    gaps = np.asarray(contacts.gaps(system, jnp.zeros(()), q))
+    depths: dict[str, float] = {}
+    for k in np.flatnonzero(~(gaps >= -START_TOLERANCE)):
+        name = contacts.name(k)
+        depths[name] = max(depths.get(name, 0.0), -float(gaps[k]))
+    return depths
 
 
 @eager_numpy()
@@ -61,17 +76,19 @@ def findings(system: Any, t: float, state: State) -> list[str]:
     touches = np.asarray(places.gap) <= _NEAR * size
     if not touches.any():
         nearest = int(np.argmin(np.asarray(places.gap)))
-        return [f"nearest to touching are {contacts.pairs[nearest]}, {float(places.gap[nearest]):.3g} apart"]
-    names = list(dict.fromkeys(str(contacts.pairs[k]) for k in np.flatnonzero(touches)))
+        if places.gap[nearest] > 0.1 * APART:
+            return []
+        return [f"nearest to touching are {contacts.name(nearest)}, {float(places.gap[nearest]):.3g} apart"]
+    names = list(dict.fromkeys(contacts.name(k) for k in np.flatnonzero(touches)))
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     result = [f"in touch are {'; '.join(names[:_MOST_NAMES])}{more}"]
     deepest = int(np.argmin(np.asarray(places.gap)))
     if places.gap[deepest] < -START_TOLERANCE:
-        result.append(f"{contacts.pairs[deepest]} overlap by {-float(places.gap[deepest]):.3g}")
+        result.append(f"{contacts.name(deepest)} overlap by {-float(places.gap[deepest]):.3g}")
     W = np.asarray(places.rows).reshape(-1, system.n)
     delassus = jnp.asarray(_delassus(system, t, state, W))
-    problem = ContactProblem(delassus, jnp.zeros(len(W)), contacts.law.friction, jnp.asarray(touches))
-    locked = [str(contacts.pairs[k]) for k in np.flatnonzero(np.asarray(is_paradoxical(problem)))]
+    problem = ContactProblem(delassus, jnp.zeros(len(W)), contacts.law.friction, jnp.asarray(touches), hold=places.hold)
+    locked = [contacts.name(k) for k in np.flatnonzero(np.asarray(is_paradoxical(problem)))]
     if locked:
         result.append(
             f"friction between {'; '.join(dict.fromkeys(locked))} presses them more than their normal force opens them "

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.compiler.numpy.eager import eager_numpy
+from polhode.contact.combined_contacts import CombinedContacts
 from polhode.contact.shape_contacts import ShapeContacts
 from polhode.contact.sparse.listed_contacts import ListedContacts
 from polhode.linalg.blocks import Matrix, accumulate, to_dense
@@ -22,6 +23,7 @@ from polhode.multibody.abstract_system import AbstractMultibodySystem
 from polhode.multibody.bodies import Body
 from polhode.multibody.coordinates.base import AbstractCoordinates
 from polhode.multibody.counted_angles import TurnCounter
+from polhode.multibody.joint_contacts import JointContacts
 from polhode.multibody.mechanism.groups import JointGroup, Motion
 from polhode.multibody.mechanism.mechanism import Mechanism
 from polhode.multibody.mechanism.poses import Pose, Twist
@@ -31,6 +33,7 @@ from polhode.result_codes import Result
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.systems.base import AbstractConversion, Observable, State
 from polhode.systems.mechanical import Multipliers
+from polhode.systems.mechanical.contact_set import AbstractContactSet
 from polhode.systems.mechanical.tangent import Tangent, Weights
 from polhode.time_functions import breakpoints_of, kinks_of
 
@@ -69,7 +72,8 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
     - `counter`: counts the angles of joints that are no coordinates, which are at the end of q; None without any.
     - `conversion_types`: make the conversions to systems of other kinds.
     - `solver`: of its saddle-point systems; `solvable` chooses it.
-    - `contact_set`: contacts of the shapes of its bodies, with unilateral laws and friction; None without any.
+    - `shape_contacts`: contacts of the shapes of its bodies, with unilateral laws and friction; None without any.
+    - `joint_contacts`: rigid stops and dry friction of joints; None without any.
     """
 
     kind_name: ClassVar = "multibody system"
@@ -84,7 +88,8 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
     order: tuple[str, ...] = eqx.field(static=True, default=())
     conversion_types: tuple[Callable[[MultibodySystem], AbstractConversion], ...] = eqx.field(static=True, default=())
     solver: AbstractKKT | None = None
-    contact_set: ShapeContacts | ListedContacts | None = None  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
+    shape_contacts: ShapeContacts | ListedContacts | None = None
+    joint_contacts: JointContacts | None = None
 
     # --- sizes ------------------------------------------------------------------------------------------------------
 
@@ -99,6 +104,24 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
     @property
     def m(self) -> int:
         return len(self.labels)
+
+    @property
+    def contact_set(self) -> AbstractContactSet | None:
+        """All contacts: those of shapes, then those of joints."""
+        shapes, joints = self.shape_contacts, self.joint_contacts
+        if shapes is None or joints is None:
+            return shapes if joints is None else joints
+        return CombinedContacts.of(shapes, joints)
+
+    @property
+    def has_holds(self) -> bool:
+        return self.joint_contacts is not None
+
+    @property
+    def connected_by_contacts(self) -> set[tuple[int, int]]:
+        """Pairs of rows of a motion between which contacts act; the ground has the last one."""
+        parts = (self.shape_contacts, self.joint_contacts)
+        return {pair for part in parts if part is not None for pair in part.connected_rows}
 
     @property
     def nonholonomic(self) -> np.ndarray:
@@ -248,7 +271,9 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
     def turn_failure(self, before: State, after: State) -> Array | None:
         if self.counter is None:
             return None
-        return self.mechanism.half_turn_result(self.turns(after[0]) - self.turns(before[0]))
+        change = self.turns(after[0]) - self.turns(before[0])
+        own = [] if self.joint_contacts is None else self.joint_contacts.half_turn_flags(jnp.abs(change) > jnp.pi)
+        return self.mechanism.half_turn_result(change, own)
 
     def joint_coordinate(
         self, q: Point, joint: str | None, name: str, bodies: tuple[str, ...]
@@ -541,7 +566,7 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
         energy: dict[str, Observable] = {"energy": lambda t, state: self.energy(t, *state)}
         grounded = False
         if self.contact_set is not None:
-            energy, grounded = {}, any(len(self.names) in pair for pair in self.contact_set.connected_rows)
+            energy, grounded = {}, any(len(self.names) in pair for pair in self.connected_by_contacts)
         if grounded or not (self.mechanism.isolated and self.coordinates.has_momenta):
             return energy
         linear, angular = (lambda t, state, k=k: self.coordinates.momenta(*state)[k] for k in range(2))

@@ -3,5 +3,6 @@
 from .bodies import BodyResults as BodyResults
 from .contacts import ContactResults as ContactResults
 from .forces import ForceResults as ForceResults
+from .joint_contacts import JointContactResults as JointContactResults
 from .joints import JointResults as JointResults
 from .quantity import Quantity as Quantity

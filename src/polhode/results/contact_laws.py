@@ -27,8 +27,8 @@ _ON_CONE = 1e-6
 """Distance from the friction cone, relative to the normal force, within which a force is that of sliding."""
 
 
-def contact_record(run: ResultView) -> ContactRecord:
-    """The record of the contacts of a run at all of its instants. Raises UnknownName where there is nothing."""
+def whole_record(run: ResultView) -> ContactRecord:
+    """The record of all contacts of a run at all of its instants. Raises UnknownName where there is nothing."""
     sizes, multipliers = model_names(run).get("contacts"), run.saved.multipliers
     if sizes is None or multipliers is None:
         raise UnknownName("Forces of contacts are in the multipliers of a run, and this one has none.")
@@ -42,7 +42,7 @@ def energy_taken(run: ResultView) -> Any:
     sizes = model_names(run).get("contacts")
     if sizes is not None and "listed" in sizes and run.saved.multipliers is not None:
         return listed_record(sizes, run.saved.multipliers).taken
-    return contact_record(run).dissipation.sum(axis=-2)
+    return whole_record(run).dissipation.sum(axis=-2)
 
 
 def contact_pairs(run: ResultView) -> list[dict[str, Any]]:
@@ -51,6 +51,22 @@ def contact_pairs(run: ResultView) -> list[dict[str, Any]]:
     if "listed" in sizes and multipliers is not None:
         return describe_pairs(sizes, multipliers)
     return sizes.get("pairs", [])
+
+
+def contact_record(run: ResultView) -> ContactRecord:
+    """That of contacts of shapes, which come first."""
+    count = _count_along(run)
+    return ContactRecord(*(part[..., : part.shape[-2] - count, :] for part in whole_record(run)))
+
+
+def joint_record(run: ResultView) -> ContactRecord:
+    """That of stops and dry friction of joints."""
+    count = _count_along(run)
+    return ContactRecord(*(part[..., part.shape[-2] - count :, :] for part in whole_record(run)))
+
+
+def _count_along(run: ResultView) -> int:
+    return len(model_names(run).get("contacts", {}).get("along", ()))
 
 
 def law_numbers(run: ResultView, name: str, default: Any) -> np.ndarray:

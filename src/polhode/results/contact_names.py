@@ -14,6 +14,7 @@ from polhode.name_errors import UnknownName, unknown_name
 from polhode.printable import printable
 from polhode.results.contact_laws import contact_pairs
 from polhode.results.contacts import ContactPoints, ContactResults
+from polhode.results.joint_contacts import JointContactResults, joint_contacts
 from polhode.results.protocols import ResultView
 from polhode.results.quantity import model_names
 from polhode.results.stops import StopResults, stops
@@ -27,15 +28,17 @@ _NONE = (
 )
 
 
-class Contacts(Mapping[Any, "ContactResults | StopResults"]):
+class Contacts(Mapping[Any, "ContactResults | StopResults | JointContactResults"]):
     """Contacts by name: `contacts["floor", "foot"]`, by bodies or shapes in either order; or one name.
 
-    One name is that of a body or shape, for all that touches it; that of `add_contact`; or that of a stop of an event.
-    Iteration goes over pairs of bodies, called "floor/foot" unless `add_contact` named them, and over stops.
+    One name is that of a body or shape, for all that touches it; that of `add_contact`; that of a stop of an event; or
+    that of a rigid `JointStops` or dry `JointFriction`. Iteration goes over pairs of bodies, called "floor/foot" unless
+    `add_contact` named them, over stops, and over friction and stops along what is no coordinate of one joint.
     """
 
     def __init__(self, run: ResultView) -> None:
         self._run, self._stops, self._names = run, stops(run), model_names(run)
+        self._along = joint_contacts(run)
 
     @functools.cached_property
     def _pairs(self) -> list[dict[str, Any]]:
@@ -55,14 +58,16 @@ class Contacts(Mapping[Any, "ContactResults | StopResults"]):
         names = [name for pair in self._pairs for name in (*pair["bodies"], *pair["shapes"]) if name is not None]
         return list(dict.fromkeys(names))
 
-    def __getitem__(self, key: Any) -> ContactResults | StopResults:
+    def __getitem__(self, key: Any) -> ContactResults | StopResults | JointContactResults:
         if isinstance(key, str) and key in self._stops:
             return self._stops[key]
+        if isinstance(key, str) and key in self._along:
+            return JointContactResults(self._run, key, self._along[key])
         self._refuse_compliant(key)
         if not self._pairs:
             raise (
-                unknown_name("contact", key, self._stops)
-                if self._stops
+                unknown_name("contact", key, (*self._stops, *self._along))
+                if self._stops or self._along
                 else UnknownName(f"There is no contact {short_repr(key)}. {self._why_none}")
             )
         if isinstance(key, str) and key in self._lists:
@@ -75,10 +80,13 @@ class Contacts(Mapping[Any, "ContactResults | StopResults"]):
         return self._of_two(*key)
 
     def __iter__(self) -> Iterator[str]:
-        return iter((*self._lists, *self._stops))
+        joints = self._names.get("joints", {})
+        of_joints = {k for each in joints.values() for own in each.get("resisted", {}).values() for k in own}
+        others = (name for name, each in self._along.items() if not of_joints.issuperset(each["numbers"]))
+        return iter((*self._lists, *self._stops, *others))
 
     def __len__(self) -> int:
-        return len(self._lists) + len(self._stops)
+        return sum(1 for _ in self)
 
     def __repr__(self) -> str:
         return printable(f"{{{', '.join(self)}}}")

@@ -9,7 +9,7 @@ from jaxtyping import Array
 
 from polhode.assembly.name_table import NameTable
 from polhode.contact.distances import APART
-from polhode.contact.shape_contacts import frames_of
+from polhode.contact.shape_contacts import ShapeContacts, frames_of
 from polhode.linalg.segment_sum import take
 from polhode.multibody.system import MultibodySystem
 from polhode.results.quantity import AbstractComputation
@@ -40,8 +40,8 @@ class ContactPlaces(AbstractComputation):
 
     def __call__(self, t: Array, q: Any, v: Array) -> dict[str, Array]:
         del t, v
-        contacts = self.system.contact_set
-        assert contacts is not None
+        contacts = self.system.shape_contacts
+        assert isinstance(contacts, ShapeContacts)
         motion = self.system.motion(q)
         points = contacts.points(motion)
         is_used = points.gap < 0.5 * APART

@@ -11,6 +11,7 @@ from polhode.checks import short_repr
 from polhode.results.bodies import BodyResults
 from polhode.results.contacts import ContactResults
 from polhode.results.forces import ForceResults
+from polhode.results.joint_contacts import JointContactResults
 from polhode.results.joints import JointResults
 from polhode.results.quantity import Quantity, declarations
 
@@ -28,7 +29,7 @@ _OF_SYSTEMS = {
 
 QUANTITIES: tuple[Quantity, ...] = tuple(
     quantity
-    for results in (BodyResults, JointResults, ForceResults, ContactResults)
+    for results in (BodyResults, JointResults, ForceResults, ContactResults, JointContactResults)
     for quantity in declarations(results)
 )
 """The quantities of bodies, joints, forces and contacts."""

@@ -118,12 +118,12 @@ class Reader:
 
 def with_fixed_slots(system: MultibodySystem, multipliers: Any) -> MultibodySystem:
     """The system with contacts in fixed slots: of lists, the pairs that the multipliers of a run name."""
-    contacts = system.contact_set
+    contacts = system.shape_contacts
     if contacts is None or not contacts.is_listed:
         return system
     assert isinstance(contacts, ListedContacts)
     numbers = np.asarray(multipliers)[..., : contacts.room]
-    return dataclasses.replace(system, contact_set=contacts.of_numbers(numbers))
+    return dataclasses.replace(system, shape_contacts=contacts.of_numbers(numbers))
 
 
 def _count(system: MultibodySystem) -> int:

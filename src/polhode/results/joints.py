@@ -13,6 +13,7 @@ from polhode.multibody.measurements.joints import JointMeasurements
 from polhode.multibody.system import MultibodySystem
 from polhode.name_errors import UnknownName, unknown_name
 from polhode.results.by_name import ByName
+from polhode.results.joint_contacts import AlongCoordinate
 from polhode.results.protocols import ResultView
 from polhode.results.quantity import NO_MODEL, AbstractComputation, AbstractNamedResults, Quantity, model_names
 from polhode.results.quaternion_series import library
@@ -63,7 +64,8 @@ class JointResults(AbstractNamedResults):
     """A joint in all saved instants of a run; leading axis n.
 
     - `angle`, `displacement` and other names of coordinates: these. - `rate`: of the only coordinate.
-    - `torque`, `effort`: along the only coordinate.
+    - `torque`, `effort`: along the only coordinate. - `friction`, `stop_force`, `mode`, `dissipation`: the same of
+      rigid stops and dry friction.
     - `point` (n, 3): where it is.
     - `velocity_limit`: the largest magnitude of its rate by the model file, infinite without one.
     """
@@ -92,6 +94,26 @@ class JointResults(AbstractNamedResults):
     moment = Quantity(
         "moment", array="joint_loads.joint_moments", computation=JointLoads, components="xyz",
         applies=lambda joint: joint.holds, doc="(n, 3): the same about the joint's point.",
+    )  # fmt: skip
+    frictions = Quantity(
+        ("force", "moment"), lambda joint: joint._along("friction"), over="resisted",
+        column=("friction", "{label}_friction"), title=("dry friction", "dry friction along {label}"),
+        doc="(n,): by name of the coordinate: dry friction that sticks, mean over the step that ends at an instant; it "
+        "is part of the effort.",
+    )  # fmt: skip
+    stop_forces = Quantity(
+        ("force", "moment"), lambda joint: joint._along("stop_force"), over="resisted",
+        column=("stop_force", "{label}_stop_force"), title=("force of stops", "force of stops along {label}"),
+        doc="(n,): the same of rigid stops.",
+    )  # fmt: skip
+    modes = Quantity(
+        "", lambda joint: joint._along("mode"), over="resisted", column=("mode", "{label}_mode"), title=None,
+        doc='(n,): by name of the coordinate, under rigid stops and dry friction: "free", "stick", "slide" or "stop".',
+    )  # fmt: skip
+    dissipations = Quantity(
+        "energy", lambda joint: {k: sum(x.values()) for k, x in joint._along("dissipation").items()}, over="resisted",
+        column=("dissipation", "{label}_dissipation"), title=("dissipation", "dissipation along {label}"),
+        doc="(n,): energy taken by dry friction and by impacts at rigid stops since the start of the run.",
     )  # fmt: skip
     power = Quantity(
         "power", array="joint_loads.joint_powers", computation=JointLoads, applies=lambda joint: joint.holds,
@@ -141,6 +163,32 @@ class JointResults(AbstractNamedResults):
         return JointResults.efforts.part(self, self._only(None))
 
     @property
+    def friction(self) -> Float[Array, " n"]:
+        return JointResults.frictions.part(self, self._only(None))
+
+    @property
+    def stop_force(self) -> Float[Array, " n"]:
+        return JointResults.stop_forces.part(self, self._only(None))
+
+    @property
+    def mode(self) -> Any:
+        return JointResults.modes.part(self, self._only(None))
+
+    @property
+    def dissipation(self) -> Float[Array, " n"]:
+        return JointResults.dissipations.part(self, self._only(None))
+
+    def _along(self, quantity: str) -> dict[str, Any]:
+        """A quantity of its stops and dry friction, by coordinates. Raises UnknownName without any."""
+        resisted = self._description.get("resisted", {})
+        if not resisted:
+            raise UnknownName(
+                f"Joint {short_repr(self.name)} has neither rigid stops nor dry friction that sticks: add "
+                "`forces.JointStops(joint, limits)` or `forces.JointFriction(joint, friction)`."
+            )
+        return {name: getattr(AlongCoordinate(self, own), quantity) for name, own in resisted.items()}
+
+    @property
     def torque(self) -> Float[Array, " n"]:
         angles = [name for name in self.names if name in self.angles]
         if len(angles) != 1:
@@ -171,7 +219,10 @@ class JointResults(AbstractNamedResults):
     def __dir__(self) -> list[str]:
         own = [name for name in super().__dir__() if not name.startswith("_")]
         single = () if len(self.names) == 1 else ("rate", "effort", "torque")
-        return sorted({*own, *self.names} - set(single))
+        resisted = ("friction", "stop_force", "mode", "dissipation")
+        unresisted = (*resisted, "frictions", "stop_forces", "modes", "dissipations")
+        absent = (*single, *(resisted if single else ())) if "resisted" in self._description else (*single, *unresisted)
+        return sorted({*own, *self.names} - set(absent))
 
     def __repr__(self) -> str:
         quantities = (*self.names, "rate", "effort", *self._quantities)

@@ -81,8 +81,9 @@ def _check_contacts(problem: Problem | AbstractSystem, *, backward: bool) -> Non
         return
     if backward:
         raise ValueError(
-            "The run goes back in time, and bodies touch: impacts and friction give the velocities after them from "
-            "those before. Begin at the earlier time, or leave the contacts out of the model."
+            "The run goes back in time, and bodies touch, or joints have rigid stops or dry friction: impacts and "
+            "friction give the velocities after them from those before. Begin at the earlier time, or leave the "
+            "contacts out of the model."
         )
 
 

@@ -48,6 +48,8 @@ def _contacts(solution: Run) -> dict[str, Any]:
     if "contacts" not in solution.meta.get("names", {}):
         return {}
     things = [thing for thing in solution.contacts.values() if isinstance(thing, ContactResults)]
+    if not things:
+        return {}
     units, variables = solution.meta["names"].get("units"), {}
     for each in declarations(ContactResults):
         if each.column is None or not all(each.is_readable(thing) for thing in things):

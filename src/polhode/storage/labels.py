@@ -55,11 +55,13 @@ def _of_contacts(contacts: Mapping[str, Any]) -> dict[str, list[str]]:
     """Labels of the contact points of a model, in the order of their numbers, and of the multipliers of its runs."""
     if not contacts:
         return {}
-    names = [
+    points = [
         f"{pair['rule'] or '/'.join(pair['bodies'])}.{k}"
         for pair in contacts["pairs"]
         for k in range(pair["points"][1])
     ]
+    along = ["+".join(each["parts"]) for each in contacts.get("along", ())]
+    names = [*points, *along]
     parts = _PARTS[: contacts["rows"]]
     if "listed" in contacts:
         slots = [f"contact {k}" for k in range(contacts["count"])]
@@ -72,7 +74,8 @@ def _of_contacts(contacts: Mapping[str, Any]) -> dict[str, list[str]]:
         for part in labels
     ]
     return {
-        "contact_point": names,
+        "contact_point": points,
+        "joint_contact": along,
         "contact_direction": list(_PARTS[:3]),
         "multiplier": [*_number_labels(contacts["joints"]), *records],
     }

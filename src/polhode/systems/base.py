@@ -86,6 +86,11 @@ class AbstractSystem(eqx.Module):
         """Whether parts touch each other by unilateral laws, which only methods with `takes_contacts` impose."""
         return False
 
+    @property
+    def has_holds(self) -> bool:
+        """Whether some of them have dry friction with bounds of its own, as joints do."""
+        return False
+
     def diagnose(self, t: float, state: State) -> str:
         """Diagnosis of a state at which a method failed, by the names of parts; may be empty."""
         del t, state

@@ -31,7 +31,8 @@ class LinearisationPoint(NamedTuple):
         if system.has_contacts:
             raise ValueError(
                 "Bodies of this system touch each other, and linear models know nothing of contacts, whose laws have "
-                "kinks. Take the model without `contacts`, with joints in place of those that stay closed."
+                "kinks. Take the model without `contacts`, with joints in place of those that stay closed, and with "
+                "elastic stops and smooth friction of joints."
             )
         if state is None and as_problem is None:
             raise ValueError("A bare system needs `state`; a Problem brings its own.")

@@ -152,7 +152,7 @@ def _descend(scaled: ScaledProblem, z: Impulses, count: Array) -> Impulses:
     def advance(loop: tuple[Array, ...]) -> tuple[Array, ...]:
         number, z, ahead, theta = loop
         w = scaled.product(ahead) + scaled.constant
-        new = project(ahead - step * w, scaled.least)
+        new = project(ahead - step * w, scaled)
         new = jnp.where(scaled.present, new, 0.0)
         following = 0.5 * (1 + jnp.sqrt(1 + 4 * theta**2))
         # Momentum that leads uphill ends.

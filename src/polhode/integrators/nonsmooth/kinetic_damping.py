@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import ClassVar, final
 
 import equinox as eqx
 import jax
@@ -26,6 +26,8 @@ class KineticDamping(AbstractTimeStepper):
 
     - `tolerance`: of the contact problem, relative.
     """
+
+    takes_holds: ClassVar = True
 
     tolerance: float = eqx.field(static=True, default=1e-10)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -60,6 +60,8 @@ class LieRattle(AbstractTimeStepper):
     ??? cite "Reference"
         J. E. Marsden, M. West, Discrete mechanics and variational integrators, Acta Numerica 10 (2001).
     """
+
+    takes_holds: ClassVar = True
 
     max_iterations: int = eqx.field(static=True, default=60)
     tolerance: float = eqx.field(static=True, default=1e-10)

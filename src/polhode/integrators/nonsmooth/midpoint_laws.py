@@ -53,7 +53,8 @@ def slide_directions(step: MidpointStep, last: Round, free: Vector, moved: Float
     Where it would press a contact more than its normal force opens it (Painlevé's region), nothing slides on.
     """
     before, after = step.slips(step.start[1])[:, 1:3], step.slips(last.x.velocity)[:, 1:3]
-    goes_on = step.pressed & (step.first_part[:, 0] == 0) & ~step.impact.here
+    # Friction with a bound of its own is along a line.
+    goes_on = step.pressed & (step.first_part[:, 0] == 0) & ~step.impact.here & ~step.contacts.held_slots()
     on = persistent(narrow(goes_on, last.may_slide, last.number), before, after, step.slips(free))
     drag, W = against(step.law, before + after), step.contacts.rows
     own = jnp.einsum("kn,kin->ki", W[:, 0], moved.reshape(W.shape)[:, :3])
@@ -65,7 +66,8 @@ def first_parts(step: MidpointStep, impulses: Float[Array, "k rows"], after: Flo
     """Impulses of contacts that go on to close in the next step."""
     begins = ~step.pressed & ~step.impact.here & (impulses[:, 0] > 0)
     begins &= (step.contacts.gap + step.bend > step.closed) & (after[:, 0] < 0)
-    return jnp.where(begins[:, None], impulses, 0.0)
+    # Friction with a bound of its own has that in each step.
+    return jnp.where(begins[:, None] & ~step.held_rows, impulses, 0.0)
 
 
 def pose_problem(
@@ -90,9 +92,10 @@ def pose_problem(
     target = target.at[:, 1:3].add(law.tangential_restitution[:, None] * before[:, 1:3])
     # Laws of a located impact hold for the velocities of its instant.
     hit = before + (0.5 + step.impact.delay / h)[:, None] * change
-    factors = jnp.concatenate((law.restitution[:, None], jnp.tile(law.tangential_restitution[:, None], (1, 2))), axis=1)
+    along = jnp.tile(law.tangential_restitution[:, None], (1, min(rows, 3) - 1))
+    factors = jnp.concatenate((law.restitution[:, None], along), axis=1)
     bounced = hit.at[:, :3].multiply(1 + factors)
-    target = jnp.where(step.impact.here[:, None], bounced, target)
+    target = jnp.where(step.impact_rows, bounced, target)
     first_part = jnp.where(closes[:, None], step.first_part, 0.0)
     delassus = step.contacts.rows.reshape(-1, n) @ columns.T
     problem = ContactProblem(
@@ -104,6 +107,7 @@ def pose_problem(
         active=closes | step.impact.here,
         compliance=jnp.zeros(k * rows),
         least=first_part[:, 0],
+        hold=None if step.contacts.hold is None else h * step.contacts.hold,
     )
     return problem, first_part, hit
 

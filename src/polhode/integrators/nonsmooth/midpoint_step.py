@@ -7,6 +7,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from polhode.integrators.explicit.half_explicit_projection import explicit_rate
@@ -54,6 +55,16 @@ class MidpointStep(eqx.Module):
     pressed: Bool[Array, " k"]
     first_part: Float[Array, "k rows"]
     impact: Impact
+
+    @property
+    def held_rows(self) -> Bool[Array, "k rows"]:
+        """Rows of friction with bounds of its own."""
+        return self.contacts.held_slots()[:, None] & (np.arange(self.contacts.rows.shape[1]) > 0)
+
+    @property
+    def impact_rows(self) -> Bool[Array, "k rows"]:
+        """Rows whose laws hold at the instant of the impact; friction with bounds of its own has the whole step."""
+        return self.impact.here[:, None] & ~self.held_rows
 
     def slips(self, v: Vector) -> Float[Array, "k rows"]:
         """Relative velocities of the contacts."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -71,6 +71,8 @@ class Moreau(AbstractTimeStepper):
         J. J. Moreau, Unilateral contact and dry friction in finite freedom dynamics (1988); M. Jean, The non-smooth
         contact dynamics method, Comput. Methods Appl. Mech. Engrg. 177 (1999).
     """
+
+    takes_holds: ClassVar = True
 
     max_rounds: int = eqx.field(static=True, default=40)
     tolerance: float = eqx.field(static=True, default=1e-10)
@@ -169,13 +171,13 @@ class Moreau(AbstractTimeStepper):
         damps = (last.number >= STEADY_ROUNDS) & (last.number % 3 == 2)
         velocity = jnp.where(damps, 0.5 * (velocity + last.x.velocity), velocity)
         impulses = sliding.complete(own)
-        shift = (step.impact.delay[:, None] * impulses).reshape(-1) @ free.moved
+        here = step.impact_rows
+        shift = jnp.where(here, step.impact.delay[:, None] * impulses, 0.0).reshape(-1) @ free.moved
         joints = free.joints + impulses.reshape(-1) @ free.shares
         change = step.norm(velocity - last.x.velocity)
         # Where directions of friction don't settle, as of slow sliding, the law at the end of the step takes over.
         doubtful = (last.number >= FREE_ROUNDS) & (last.number < STEADY_ROUNDS)
         settles = ~doubtful | (change <= SETTLES * last.change)
-        here = step.impact.here[:, None]
         gained = (problem.delassus @ impulses.reshape(-1)).reshape(k, rows)
         before, after = step.slips(v0), step.slips(velocity)
         place = StepImpulses(impulses, joints, jnp.where(here, hit, before), jnp.where(here, hit + gained, after))

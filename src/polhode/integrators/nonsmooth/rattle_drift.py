@@ -137,16 +137,18 @@ def _round(step: Departure, tolerance: float, at: Drift) -> Drift:
     gaps = at.contacts.gap / h + rows[:, 0] @ change
     reach = jnp.max(jnp.abs(at.contacts.rows[:, 0] @ v)) + jnp.max(jnp.abs(free[:, 0]))
     slips = jnp.einsum("krn,n->kr", rows, v) + mean_drift
-    on = persistent(narrow(step.pressed, at.slides, at.number), slips0[:, 1:3], slips[:, 1:3], free)
+    held = step.contacts.held_slots()
+    on = persistent(narrow(step.pressed & ~held, at.slides, at.number), slips0[:, 1:3], slips[:, 1:3], free)
     sliding = slide(on, against(law, slips0[:, 1:3]))
     columns = sliding.combine(moved)
     problem = ContactProblem(
         delassus=rows.reshape(-1, system.n) @ columns.T,
         velocity=free.at[:, 0].set(gaps).reshape(-1),
-        friction=jnp.where(step.pressed[:, None], sliding.friction(law), 0.0),
+        friction=jnp.where((step.pressed | held)[:, None], sliding.friction(law), 0.0),
         drilling=_where(step.pressed, law.drilling),
         rolling=_where(step.pressed, law.rolling),
         active=at.contacts.gap <= h * reach + CLOSED,
+        hold=None if step.contacts.hold is None else 0.5 * h * step.contacts.hold,
     )
     solution = solve(problem, at.impulses, tolerance)
     change = change + solution.impulses.reshape(-1) @ columns

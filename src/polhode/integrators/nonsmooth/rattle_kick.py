@@ -17,6 +17,7 @@ from polhode.integrators.nonsmooth.rattle_drift import CLOSED, CONVERGED, Depart
 from polhode.linalg.blocks import Matrix, apply, scale_matrix
 from polhode.spaces.base import Vector
 from polhode.systems.mechanical import Multipliers
+from polhode.systems.mechanical.contact_set import ContactKinematics
 
 _FREE_ROUNDS = 6
 """Rounds in which contacts may go on to bounce and not to."""
@@ -131,6 +132,7 @@ def _round(at: Arrival, tolerance: float, last: Kick) -> Kick:
         rolling=law.rolling,
         active=closed,
         least=-base[:, 0],
+        hold=_mean_hold(step.contacts, contacts, h),
     )
     solution = solve(problem, last.impulses - base, tolerance)
     velocity = free + solution.impulses.reshape(-1) @ moved
@@ -191,6 +193,11 @@ def _alone(
     """Velocities before impacts of contacts that have their share of the energy, and touch nothing else."""
     inverse_mass = jnp.sum(rows * moved.reshape(len(rows), -1, rows.shape[1])[:, 0], axis=1)
     return -jnp.sqrt(jnp.maximum(without**2 - 2 * inverse_mass * excess, 0.0))
+
+
+def _mean_hold(first: ContactKinematics, last: ContactKinematics, h: Array) -> Float[Array, " k"] | None:
+    """Largest impulses of friction of a step that has bounds of its own."""
+    return None if first.hold is None or last.hold is None else 0.5 * h * (first.hold + last.hold)
 
 
 def _slips(contacts: Any, v: Vector) -> Float[Array, "k rows"]:

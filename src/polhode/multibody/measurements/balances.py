@@ -173,8 +173,7 @@ def _free_rows(system: MultibodySystem, states: list[tuple[Any, State]]) -> tupl
     """Rows of the bodies that no chain of joints and contacts connects to the ground."""
     masses = np.asarray(system.coordinates.masses)
     pairs = list(system.coordinates.connected_rows)
-    if system.contact_set is not None:
-        pairs += [tuple(-1 if row == len(masses) else row for row in two) for two in system.contact_set.connected_rows]
+    pairs += [tuple(-1 if row == len(masses) else row for row in two) for two in system.connected_by_contacts]
     others = [group for group in system.mechanism.joints if not group.relative]
     internal = [group for group in system.mechanism.joints if group.relative]
     for group in internal:

@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode.contact.shape_contacts import ShapeContacts, frames_of
 from polhode.linalg.segment_sum import take
+from polhode.multibody.joint_contacts import joint_wrenches
 from polhode.multibody.mechanism.groups import Motion
 from polhode.multibody.mechanism.poses import Wrench
 from polhode.multibody.system import MultibodySystem
 from polhode.spaces.base import Point, Vector
 
 
-def contact_wrenches(contacts: ShapeContacts, motion: Motion, forces: Float[Array, "k rows"]) -> Wrench:
-    """Loads of the contacts on all nodes but the ground.
+def contact_wrenches(system: MultibodySystem, q: Point, motion: Motion, forces: Float[Array, "k rows"]) -> Wrench:
+    """Loads of all contacts on all nodes but the ground; without those along coordinates of a tree."""
+    none = jnp.zeros_like(motion.poses.x)[:-1]
+    shapes, joints = system.shape_contacts, system.joint_contacts
+    assert shapes is None or isinstance(shapes, ShapeContacts)
+    count = 0 if shapes is None else shapes.count
+    loads = [Wrench(none, none)] if shapes is None else [_shape_wrenches(shapes, motion, forces[:count])]
+    if joints is not None:
+        loads.append(Wrench(*joint_wrenches(joints, motion, joint_efforts(system, q, forces))))
+    return jax.tree.map(lambda *parts: sum(parts[1:], start=parts[0]), *loads)
+
+
+def joint_efforts(system: MultibodySystem, q: Point, forces: Float[Array, "k rows"]) -> Float[Array, " j"]:
+    """Forces along coordinates of stops and dry friction of joints, of those of all contacts."""
+    joints = system.joint_contacts
+    assert joints is not None
+    return joints.efforts(system, q, forces[len(forces) - joints.count :])
+
+
+def _shape_wrenches(contacts: ShapeContacts, motion: Motion, forces: Float[Array, "k rows"]) -> Wrench:
+    """Loads of the contacts of shapes on all nodes but the ground.
 
     - `forces`: along normal and tangents of each contact, and moments about these, on the second body.
     """

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from polhode.linalg.segment_sum import take
 from polhode.multibody.coordinates.tree.coordinates import JointTree
 from polhode.multibody.measurements.body_kinematics import NodesByName, load_strength, stack_or_empty
-from polhode.multibody.measurements.contact_loads import contact_efforts, contact_wrenches
+from polhode.multibody.measurements.contact_loads import contact_efforts, contact_wrenches, joint_efforts
 from polhode.multibody.measurements.joint_loads import Load, constraint_loads, transmitted_loads
 from polhode.multibody.mechanism.angle_references import AngleReference
 from polhode.multibody.mechanism.angles import near
@@ -176,10 +176,12 @@ class JointMeasurements(eqx.Module):
         numbers = {joint.part: k for k, joint in enumerate(self.joints)}
         loads = constraint_loads(whole, t, motion, all_multipliers, numbers)
         efforts = self._efforts(where, t, q, v)
+        if system.joint_contacts is not None and contact_forces is not None:
+            efforts = efforts + self._reactions(system, q, contact_forces)
         if tree is not None and vdot is not None:
             touch = None
             if system.contact_set is not None and contact_forces is not None:
-                touch = contact_wrenches(system.contact_set, motion, contact_forces)
+                touch = contact_wrenches(system, q, motion, contact_forces)
             link_loads = transmitted_loads(whole, t, q, v, motion, vdot, all_multipliers, touch)
             loads = self._with_carried(loads, where, link_loads)
         points = self._points(where)
@@ -217,6 +219,17 @@ class JointMeasurements(eqx.Module):
         results = vmap_alike(strengths, parts, lambda members: where.batch([self.forces[k].bodies for k in members]))
         numbers = np.array([k for force in self.forces for k in force.along], dtype=int)
         return efforts.at[numbers].add(in_order([(members, values) for members, values in results]))
+
+    def _reactions(self, system: MultibodySystem, q: Point, contact_forces: Array) -> Float[Array, " k"]:
+        """Forces of rigid stops and dry friction along all coordinates."""
+        assert system.joint_contacts is not None
+        numbers = {own: k for k, c in enumerate(self.coordinates) for own in (c.own, (c.joint, c.name))}
+        efforts, sums = joint_efforts(system, q, contact_forces), jnp.zeros(len(self.coordinates))
+        for number, name in enumerate(system.joint_contacts.names):
+            for joint, coordinate, ratio in name.terms:
+                if (joint, coordinate) in numbers:
+                    sums = sums.at[numbers[joint, coordinate]].add(ratio * efforts[number])
+        return sums
 
     def _with_carried(
         self,

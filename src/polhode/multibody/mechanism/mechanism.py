@@ -74,13 +74,14 @@ class Mechanism(eqx.Module):
         """Whether elements depend on counted angles."""
         return any(group.turns for group in (*self.joints, *self.forces))
 
-    def half_turn_result(self, change: Float[Array, " k"]) -> Array | None:
+    def half_turn_result(self, change: Float[Array, " k"], others: Sequence[Array] = ()) -> Array | None:
         """`half_turn_passed`, int32, if an angle of an element has turned by more than half a turn, otherwise 0.
 
-        `change` is that of all counted angles in a step. None where elements depend on none.
+        `change` is that of all counted angles in a step, `others` whether further ones turn too far. None where
+        elements depend on none.
         """
         far = jnp.abs(change) > jnp.pi
-        flags = [take(far, of.numbers) for group in self.joints for of in group.turns]
+        flags = [*others, *(take(far, of.numbers) for group in self.joints for of in group.turns)]
         for group in self.forces:
             reads = group.elements.reads_angles if group.turns else False
             flags += [take(far, of.numbers) & reads for of in group.turns]

@@ -144,10 +144,9 @@ class _RunBalances:
 
     def _moves_contacts(self) -> bool:
         """Whether drives or belts work against contacts, which no function of the state alone tells."""
-        contacts = self._system.contact_set
-        if contacts is None:
-            return False
-        return self._system.mechanism.driven or getattr(contacts, "surface_velocity", None) is not None
+        contacts = self._system.shape_contacts
+        belts = getattr(contacts, "surface_velocity", None) is not None
+        return belts or (self._system.has_contacts and self._system.mechanism.driven)
 
     def _integral(self, series: Mapping[str, np.ndarray], rate: str) -> Integral | None:
         if rate not in series:

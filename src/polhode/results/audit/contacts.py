@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Float
 
 from polhode.integrators.nonsmooth.contact_record import ContactRecord
 from polhode.result_codes import Result
 from polhode.results.audit.determinacy import find_indeterminacy
 from polhode.results.audit.event_jumps import are_of_user
+from polhode.results.audit.joint_contacts import joint_measures
+from polhode.results.audit.measure import Measure, over, worst
 from polhode.results.audit.step_ends import step_end_test
 from polhode.results.audit.table import Accuracy, Row, Verdict
 from polhode.results.contact_laws import (
@@ -25,6 +26,7 @@ from polhode.results.contact_laws import (
     modes,
     needed_normal_forces,
     speeds,
+    whole_record,
 )
 from polhode.results.contact_places import ContactPlaces
 from polhode.results.quantity import lookup, model_names
@@ -53,39 +55,28 @@ _RESTS = 1e-9
 _GAIN = "contacts add energy: the step is too large, or restitutions differ in one impact with friction"
 
 
-class _Measure(NamedTuple):
-    """A violation in all frames, n of them, with its size.
-
-    - `values`: in their own unit. - `relative`: to sizes. - `imposed`: whether the equations of a step keep it.
-    - `fault`: what a violation means, in words. - `where`: names of the worst pair in each frame, if it has one.
-    """
-
-    values: Float[np.ndarray, " n"]
-    relative: Float[np.ndarray, " n"]
-    imposed: bool
-    fault: str
-    where: tuple[str, ...] | None = None
-
-
 def contact_audit(run: Run) -> tuple[list[Row], list[str]]:
     """Rows and remarks on the contacts of a run; none without any."""
     if "contacts" not in model_names(run) or run.multipliers is None:
         return [], []
     contacts = _Contacts(run)
-    rows = [_row(name, measure, contacts.t) for name, measure in contacts.measures().items()]
+    measures = {**contacts.measures(), **joint_measures(run, contacts.frames, contacts.t)}
+    rows = [_row(name, measure, contacts.t) for name, measure in measures.items()]
     unsolved = int(run.stats.get("result", 0) == Result.contact_unsolved)
     verdict: Verdict = "broken" if unsolved else "kept"
     fault = f"the laws of contact were not solved at t = {run.stats.get('t_reached', np.nan):.6g}" if unsolved else ""
     rows.append(
         Row("unsolved_steps", "newton", unsolved, unsolved, 0.0, 0.0, verdict, unsolved, _accuracy(unsolved), fault)
     )
+    if not contacts.touch:
+        return rows, []
     count, remark = find_indeterminacy(run, contacts.frames, contacts.presses)
     if count is not None:
         rows.append(Row("undetermined_forces", None, count, count, 0.0, None, "not promised", 0.0, "accurate", ""))
     return rows, [remark] if remark else []
 
 
-def _row(name: str, measure: _Measure, t: np.ndarray) -> Row:
+def _row(name: str, measure: Measure, t: np.ndarray) -> Row:
     values, relative = np.maximum(measure.values, 0.0), np.maximum(measure.relative, 0.0)
     finite = bool(np.isfinite(relative).all())
     worst = int(np.argmax(np.where(np.isfinite(relative), relative, np.inf))) if len(relative) else 0
@@ -121,13 +112,20 @@ class _Contacts:
         self._at = step_end_test(run.meta)(every)
         self.t, self.frames = every[self._at], np.flatnonzero(self._at)
         self._record = ContactRecord(*(np.asarray(part)[self._at] for part in contact_record(run)))  # pyright: ignore[reportArgumentType]
-        self._friction = law_numbers(run, "friction", [np.nan, np.nan])
+        self._whole = ContactRecord(*(np.asarray(part)[self._at] for part in whole_record(run)))  # pyright: ignore[reportArgumentType]
         self.presses = find_pressed(self._record)
         pairs = contact_pairs(run)
+        self.touch = bool(pairs)
         self._pairs = [pair["rule"] or "/".join(pair["bodies"]) for pair in pairs for _ in range(pair["points"][1])]
         self._ends = [pair["bodies"] for pair in pairs for _ in range(pair["points"][1])]
 
-    def measures(self) -> dict[str, _Measure]:
+    @functools.cached_property
+    def _friction(self) -> np.ndarray:
+        return law_numbers(self._run, "friction", [np.nan, np.nan])
+
+    def measures(self) -> dict[str, Measure]:
+        if not self.touch:
+            return dict(self._energies())
         return {
             **dict(self._energies()),
             **dict(self._distances()),
@@ -135,7 +133,7 @@ class _Contacts:
             "sticking": self._creep(),
         }
 
-    def _energies(self) -> Iterator[tuple[str, _Measure]]:
+    def _energies(self) -> Iterator[tuple[str, Measure]]:
         """Gains from contacts, and the rises of the energy, from frame to frame."""
         taken = np.asarray(energy_taken(self._run))[self._at].sum(axis=-1)
         parts = [x for x in map(self._output, ("kinetic_energy", "potential_energy")) if x is not None]
@@ -145,35 +143,40 @@ class _Contacts:
         gain = np.append(0.0, np.maximum(-np.diff(taken) - rounding, 0.0))
         size = max(*ranges, rounding)
         is_promised = "contact_work" in self._run.meta.get("promises", {})
-        yield "contact_work", _Measure(gain, _over(gain, size), is_promised, _GAIN)
+        yield "contact_work", Measure(gain, over(gain, size), is_promised, _GAIN)
         is_alone = not are_of_user(self._run).any() and not self._has_loads
         if len(parts) == 2 and is_alone:
             rise = np.append(0.0, np.maximum(np.diff(sum(parts)) - rounding, 0.0))
-            yield "energy_rise", _Measure(rise, _over(rise, size), False, "the energy grows: the step is too large")
+            yield "energy_rise", Measure(rise, over(rise, size), False, "the energy grows: the step is too large")
 
     @property
     def _strength(self) -> float:
         """The largest sum of normal forces times the size of a body: an energy where everything rests."""
+        if not self.touch:
+            return float(np.max(np.sum(np.abs(self._whole.forces[..., :2]), axis=(-2, -1)), initial=0.0))
         size = 1.0 if self._gaps is None else float(np.min(self._arms))
         return float(np.max(np.sum(self._record.forces[..., 0], axis=-1), initial=0.0)) * size
 
-    def _distances(self) -> Iterator[tuple[str, _Measure]]:
+    def _distances(self) -> Iterator[tuple[str, Measure]]:
         """Penetrations, and gaps of points that press all the time; nothing where states can't be read."""
         if self._gaps is None:
             return
         gaps, arms = self._gaps, self._arms
         depths = np.where(np.isfinite(gaps), np.maximum(-gaps, 0.0), 0.0)
-        yield "penetration", self._worst(depths, depths / arms, False, "the step is too large, or the start overlaps")
+        yield (
+            "penetration",
+            worst(depths, depths / arms, False, "the step is too large, or the start overlaps", self._pairs),
+        )
         normal = np.asarray(self._record.forces)[..., 0]
         totals = np.sum(normal, axis=-1, keepdims=True)
         lasting = self.presses & np.concatenate((self.presses[:1], self.presses[:-1]))
         # Between frames that are steps apart points may open and close again.
         lasting = lasting & (self._follows | ~self._impacts)
         apart = np.where(lasting & np.isfinite(gaps), np.maximum(gaps, 0.0), 0.0)
-        parts = np.minimum(apart / arms, _over(normal, totals))
-        yield "complementarity", self._worst(parts, parts, False, "points press without touching")
+        parts = np.minimum(apart / arms, over(normal, totals))
+        yield "complementarity", worst(parts, parts, False, "points press without touching", self._pairs)
 
-    def _cone(self) -> _Measure:
+    def _cone(self) -> Measure:
         """Forces beyond the cones of friction, and those that pull; relative to the largest normal force."""
         normal = self._record.forces[..., 0]
         pressed = np.maximum(normal, 0.0)
@@ -191,9 +194,9 @@ class _Contacts:
         needed = needed - np.where(earlier, 2 * _before(pressed), 0.0)
         beyond = np.maximum(needed - pressed, -normal)
         largest = np.max(np.abs(normal), initial=0.0)
-        return self._worst(beyond, _over(beyond, largest), True, "the force is outside of the cone of friction")
+        return worst(beyond, over(beyond, largest), True, "the force is outside of the cone of friction", self._pairs)
 
-    def _creep(self) -> _Measure:
+    def _creep(self) -> Measure:
         """Paths of points that stick, relative to the sizes of bodies, since the start."""
         normal = self._record.forces[..., 0]
         inside = needed_normal_forces(self._record, self._friction) < _STICKS * normal
@@ -203,7 +206,7 @@ class _Contacts:
         steps = np.abs(np.diff(self.t, prepend=self.t[:1]))
         paths = np.cumsum(np.where(stick, speeds(self._record), 0.0) * steps[:, None], axis=0)
         sizes = np.ones(paths.shape[1]) if self._gaps is None else np.nanmin(self._arms, axis=0)
-        return self._worst(paths, paths / sizes, True, "contacts that stick creep")
+        return worst(paths, paths / sizes, True, "contacts that stick creep", self._pairs)
 
     @functools.cached_property
     def _follows(self) -> np.ndarray:
@@ -222,13 +225,6 @@ class _Contacts:
         change = np.abs(np.diff(taken, axis=0, prepend=0 * taken[:1]))
         return change > _ROUNDING * np.max(np.abs(self._record.dissipation), initial=0.0)
 
-    def _worst(self, values: np.ndarray, relative: np.ndarray, imposed: bool, fault: str) -> _Measure:
-        """The worst point of each frame."""
-        worst = np.argmax(np.where(np.isfinite(relative), relative, np.inf), axis=-1)
-        rows = np.arange(len(worst))
-        where = tuple(self._pairs[k] for k in worst)
-        return _Measure(values[rows, worst], relative[rows, worst], imposed, fault, where)
-
     def _output(self, name: str) -> np.ndarray | None:
         values = lookup(self._run.outputs, name)
         return None if values is None else np.asarray(values, float)[self._at]
@@ -240,7 +236,7 @@ class _Contacts:
         mechanism = None if reader is None or reader.obstacle is not None else reader.mechanism()
         if mechanism is None or not mechanism[0].conservative:
             return True
-        contacts = mechanism[0].contact_set
+        contacts = mechanism[0].shape_contacts
         return getattr(contacts, "surface_velocity", None) is not None
 
     @functools.cached_property
@@ -270,9 +266,3 @@ class _Contacts:
 def _before(values: np.ndarray) -> np.ndarray:
     """The values of the frame before; zeros for the first."""
     return np.concatenate((np.zeros_like(values[:1]), values[:-1]))
-
-
-def _over(values: np.ndarray, size: np.ndarray | float) -> np.ndarray:
-    """A ratio that is 0 where nothing is violated, also of nothing."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(values > 0, values / size, 0.0)

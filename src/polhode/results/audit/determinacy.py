@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from polhode.compiler.numpy.eager import eager_numpy
-from polhode.contact.shape_contacts import frames_of
+from polhode.contact.shape_contacts import ShapeContacts, frames_of
 from polhode.linalg.blocks import to_dense
 from polhode.results.contact_laws import contact_pairs
 from polhode.results.derived_quantities import with_fixed_slots
@@ -58,8 +58,8 @@ def find_indeterminacy(run: Run, frames: np.ndarray, presses: np.ndarray) -> tup
 
 
 def _of_state(run: Run, system: MultibodySystem, t: float, state: object, presses: np.ndarray) -> tuple[int, set[str]]:
-    contacts = system.contact_set
-    assert contacts is not None
+    contacts = system.shape_contacts
+    assert isinstance(contacts, ShapeContacts)
     q, _ = state  # type: ignore[misc]
     # A moment about the normal is no unknown of its own where nothing resists it.
     rows = np.asarray(contacts.kinematics(system, jnp.asarray(t), q).rows)[presses][:, :3]

@@ -21,10 +21,12 @@ class ContactKinematics(NamedTuple):
     """Contacts in a position: u = W v + χ are their relative velocities.
 
     - `gap`: positive where apart, shape (k,).
-    - `rows`: W, shape (k, rows, n); per contact along the normal, along two tangents, and with spins about these.
+    - `rows`: W, shape (k, rows, n); per contact along the normal, along two tangents, and with spins about these; of
+      joints along stop and coordinate.
     - `drift`: χ, shape (k, rows), of surfaces and walls that move by themselves.
     - `places`: whatever else `columns` needs to know of them.
     - `feature`: numbers of what touches, such as the corner of a box; impulses belong to these from step to step.
+    - `hold`: largest friction forces; negative where the normal force bounds friction, None where it always does.
     """
 
     gap: Float[Array, " k"]
@@ -32,18 +34,23 @@ class ContactKinematics(NamedTuple):
     drift: Float[Array, "k rows"]
     feature: Int[Array, " k"]
     places: Any = None
+    hold: Float[Array, " k"] | None = None
+
+    def held_slots(self) -> Bool[Array, " k"]:
+        """Contacts whose friction has a bound of its own."""
+        return jnp.zeros(len(self.gap), bool) if self.hold is None else self.hold >= 0
 
 
 class ContactLaw(eqx.Module):
     """Numbers of the laws of k contacts.
 
-    - `friction`: coefficients along both tangents, shape (k, 2).
+    - `friction`: coefficients along the tangents, shape (k, 2), or (k, 1) where each has one.
     - `restitution`, `tangential_restitution`: of Newton's law of impact, from 0 to 1.
     - `drilling`, `rolling`: lengths that bound moments about the normal and about the tangents by the normal force;
       None where no contact has any.
     """
 
-    friction: Float[Array, "k 2"]
+    friction: Float[Array, "k tangents"]
     restitution: Float[Array, " k"]
     tangential_restitution: Float[Array, " k"]
     drilling: Float[Array, " k"] | None = None
@@ -51,15 +58,15 @@ class ContactLaw(eqx.Module):
 
     @property
     def rows(self) -> int:
-        """Rows of relative velocities per contact: 3, or 6 with spins."""
-        return 3 if self.drilling is None else 6
+        """Rows of relative velocities per contact: 2 or 3, or 6 with spins."""
+        return 1 + self.friction.shape[1] if self.drilling is None else 6
 
     @property
     def bounds(self) -> Float[Array, "k rows"]:
         """1 for normal rows, and what times the normal force bounds the forces and moments in the others."""
         none = jnp.zeros(len(self.friction))
         drilling, rolling = (none if x is None else x for x in (self.drilling, self.rolling))
-        columns = [none + 1.0, self.friction[:, 0], self.friction[:, 1], drilling, rolling, rolling]
+        columns = [none + 1.0, *self.friction.T, drilling, rolling, rolling]
         return jnp.stack(columns[: self.rows], axis=1)
 
     def of(self, numbers: Int[Array, " c"]) -> ContactLaw:
@@ -179,6 +186,10 @@ class AbstractContactSet(eqx.Module):
     def present(self, system: Any, t: Array, q: Point) -> PresentContacts:
         """The contacts nearest to touching, as many as there is room for."""
         return PresentContacts(self.kinematics(system, t, q), self.law, None, jnp.inf * jnp.ones(()))
+
+    def name(self, number: int) -> str:
+        """What touches, for messages."""
+        return f"contact {number}"
 
     def again(self, system: Any, t: Array, q: Point, present: PresentContacts) -> ContactKinematics:
         """Contacts that are present elsewhere, in the position q."""

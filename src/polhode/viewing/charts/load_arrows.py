@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from polhode.results.contacts import ContactResults
 from polhode.viewing.charts.quantity_series import get_or_empty
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ def of_contacts(solution: Run, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray
     """
     feet, vectors = [], []
     for contact in solution.contacts.values():
+        if not isinstance(contact, ContactResults):
+            continue
         point, force = get_or_empty(contact, "points"), get_or_empty(contact, "forces")
         if len(point) and len(force):
             loads = np.asarray(force)[rows]

@@ -20,7 +20,9 @@ from polhode.multibody.coordinates.base import AbstractCoordinates
 from polhode.multibody.coordinates.tree import articulated_bodies
 from polhode.multibody.coordinates.tree.joint_forces import (
     AbstractJointCoordinateForce,
+    CoordinateIndex,
     JointRotor,
+    coordinate_values,
     map_forces,
     with_forces,
     with_slopes,
@@ -198,6 +200,10 @@ class JointTree(AbstractCoordinates):
     def _below(self, link: Link) -> str:
         """Name of the body that carries a link."""
         return self.links[link.parent].name if link.parent >= 0 else "ground"
+
+    def values_at(self, q: Point, places: Sequence[CoordinateIndex]) -> Float[Array, " n"]:
+        """Joint coordinates by their places."""
+        return coordinate_values(self._points(q), places)
 
     def joint_coordinates(self, q: Point) -> dict[tuple[str, str], Float[Array, ""]]:
         """All relative coordinates among q, by joint and name."""

@@ -96,7 +96,7 @@ class JointEffort(AbstractJointCoordinateForce):
         return self.element.deflection(self.ratios @ s + self.zero)
 
     def potential(self, points: Sequence[Point]) -> Float[Array, ""]:
-        return self.element.stored_energy(self.ratios @ _values(points, self.places) + self.zero)
+        return self.element.stored_energy(self.ratios @ coordinate_values(points, self.places) + self.zero)
 
     def _effort(self, t: Array, s: Array, rates: Array) -> Float[Array, ""]:
         return self.element.effort(t, self.ratios @ s + self.zero, self.ratios @ rates)
@@ -189,7 +189,7 @@ class _ForceBatch(NamedTuple):
 
     def each(self, function: Callable[..., Array], points: Sequence[Point], v: Vector) -> Array:
         """`function(one, s, rates)` of all elements, with a leading axis."""
-        s = _values(points, tuple(itertools.chain(*self.places))).reshape(self.columns.shape)
+        s = coordinate_values(points, tuple(itertools.chain(*self.places))).reshape(self.columns.shape)
         return jax.vmap(function)(self.elements, s, take(v, self.columns))
 
 
@@ -210,7 +210,7 @@ def _columns(places: Sequence[CoordinateIndex]) -> np.ndarray:
     return np.array([place.velocity for place in places])
 
 
-def _values(points: Sequence[Point], places: Sequence[CoordinateIndex]) -> Float[Array, " n"]:
+def coordinate_values(points: Sequence[Point], places: Sequence[CoordinateIndex]) -> Float[Array, " n"]:
     """Joint coordinates at the given places."""
     links = sorted({place.link for place in places})
     firsts = dict(zip(links, np.cumsum([0, *(len(points[link]) for link in links)]), strict=False))

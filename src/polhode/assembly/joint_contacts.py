@@ -1,0 +1,125 @@
+"""Rigid stops and dry friction of a model as contacts along joint coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from polhode import checks
+from polhode.assembly.coordinate_layout import AbstractLayout
+from polhode.assembly.counted_angles import TurnRegister
+from polhode.assembly.element_groups import kind_of
+from polhode.forces.coordinate_forces import DryFriction, RigidStops
+from polhode.forces.joint_forces import AbstractJointForce, JointStops, is_rigid
+from polhode.joints.named_coordinates import AbstractMeasuredPair
+from polhode.joints.relative import is_angle
+from polhode.multibody.joint_contacts import NO_STOP, CoordinateGroup, JointContactName, JointContacts, TreeSums
+from polhode.multibody.mechanism.groups import stack_trees
+from polhode.systems.mechanical.contact_set import ContactLaw
+
+if TYPE_CHECKING:
+    from polhode.multibody.parts import ModelParts
+
+
+class _Along(NamedTuple):
+    """Parts along one coordinate: stops, one at most, and friction, with their names."""
+
+    parts: list[tuple[str, AbstractJointForce]]
+
+    @property
+    def first(self) -> AbstractJointForce:
+        return self.parts[0][1]
+
+    @property
+    def has_stops(self) -> bool:
+        return any(isinstance(part, JointStops) for _, part in self.parts)
+
+
+def build_joint_contacts(model: ModelParts, layout: AbstractLayout, register: TurnRegister) -> JointContacts | None:
+    """Those of a model in the rows of a layout; None without any."""
+    sums: list[tuple[_Along, tuple[Any, Any, tuple[Any, ...]]]] = []
+    groups: dict[Hashable, list[_Along]] = {}
+    for along in _by_coordinate(model):
+        part = along.first
+        sum_in_tree = layout.tree_sum(part.joint.terms(part.along), part.joint.initial(part.along))
+        if sum_in_tree is not None:
+            sums.append((along, sum_in_tree))
+            continue
+        kind = kind_of(part.measured), tuple(layout.kind(body) for body in part.bodies)
+        groups.setdefault(kind, []).append(along)
+    ordered = [along for along, _ in sums] + [along for members in groups.values() for along in members]
+    if not ordered:
+        return None
+    names = {id(part): name for name, part in model.parts}
+    elements = [[part.place(()) for _, part in along.parts] for along in ordered]
+    frictions = [[e.friction for e in each if isinstance(e, DryFriction)] for each in elements]
+    constant = [sum(f.constant for f in each if f.constant is not None) for each in frictions]
+    brakes = [(k, f) for k, each in enumerate(frictions) for f in each if f.constant is None]
+    stops = [next((e for e in each if isinstance(e, RigidStops)), None) for each in elements]
+    count, none = len(ordered), (-NO_STOP, NO_STOP)
+    return JointContacts(
+        sums=_tree_sums([one for _, one in sums]),
+        groups=tuple(_group(layout, register, members) for members in groups.values()),
+        law=ContactLaw(
+            friction=jnp.ones((count, 1)),
+            restitution=jnp.stack([jnp.zeros(()) if s is None else s.restitution for s in stops]),
+            tangential_restitution=jnp.zeros(count),
+        ),
+        limits=jnp.stack([jnp.asarray(none) if s is None else jnp.clip(s.limits, *none) for s in stops]),
+        friction=jnp.stack([jnp.asarray(value, float) for value in constant]),
+        brakes=tuple(f for _, f in brakes),
+        brake_numbers=tuple(k for k, _ in brakes),
+        names=tuple(_name(along, names) for along in ordered),
+    )
+
+
+def has_joint_contacts(model: ModelParts) -> bool:
+    """Whether joints have rigid stops or dry friction."""
+    return any(is_rigid(part) for _, part in model.parts)
+
+
+def _by_coordinate(model: ModelParts) -> list[_Along]:
+    coordinates: dict[Hashable, _Along] = {}
+    for name, part in model.parts:
+        if not is_rigid(part):
+            continue
+        key: Hashable = id(part.joint), part.along
+        if key in coordinates and coordinates[key].has_stops and isinstance(part, JointStops):
+            # Other stops along the same coordinate have a contact of their own.
+            key = id(part)
+        coordinates.setdefault(key, _Along([])).parts.append((name, part))
+    return list(coordinates.values())
+
+
+def _tree_sums(sums: Sequence[tuple[Any, Any, tuple[Any, ...]]]) -> TreeSums | None:
+    if not sums:
+        return None
+    ratios, zeros, places = zip(*sums, strict=True)
+    owners = tuple(k for k, own in enumerate(places) for _ in own)
+    return TreeSums(jnp.concatenate(ratios), jnp.stack(zeros), tuple(p for own in places for p in own), owners)
+
+
+def _group(layout: AbstractLayout, register: TurnRegister, members: Sequence[_Along]) -> CoordinateGroup:
+    parts = [along.first for along in members]
+    slots = tuple(layout.slot(ends) for ends in zip(*(part.bodies for part in parts), strict=True))
+    coordinates = [part.measured for part in parts]
+    turns = register.of(list(zip(parts, coordinates, strict=True)), slots)
+    return CoordinateGroup(stack_trees(coordinates), slots, turns)
+
+
+def _name(along: _Along, names: dict[int, str]) -> JointContactName:
+    part = along.first
+    terms = []
+    for ratio, pair, name in part.joint.terms(part.along):
+        assert isinstance(pair, AbstractMeasuredPair)
+        # Ratios that JAX traces are not known.
+        number = float(np.asarray(ratio)) if checks.is_concrete(ratio) else float("nan")
+        label = getattr(pair, "name", None) or names.get(id(pair.carrier), "")
+        terms.append((label, next(iter(pair.coordinates())) if name is None else name, number))
+    own: Any = getattr(part.joint, "name", None)
+    bodies = " and ".join(f"`{body.name}`" for body in part.bodies)
+    text = f"joint `{own}`" if own else f"joint `{terms[0][0]}`" if len(terms) == 1 and terms[0][0] else bodies
+    return JointContactName(text, tuple(name for name, _ in along.parts), tuple(terms), is_angle(part.measured))

@@ -1,0 +1,247 @@
+"""Rigid stops and dry friction along joint coordinates, as contacts."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from polhode.contact.distances import APART
+from polhode.linalg.blocks import Indices
+from polhode.linalg.segment_sum import take
+from polhode.multibody.coordinates.tree.joint_forces import CoordinateIndex
+from polhode.multibody.mechanism.angles import near
+from polhode.multibody.mechanism.coordinate_forces import AbstractRelativeCoordinate
+from polhode.multibody.mechanism.groups import Motion, Slot
+from polhode.multibody.mechanism.poses import Wrench
+from polhode.multibody.mechanism.user_functions import Function
+from polhode.spaces.base import Point, Vector
+from polhode.systems.mechanical.contact_set import (
+    AbstractContactSet,
+    ContactKinematics,
+    ContactLaw,
+    ContactsAhead,
+    PresentContacts,
+)
+
+NO_STOP = 2 * APART
+"""Limit of a coordinate that has none."""
+
+
+class JointContactName(NamedTuple):
+    """Names of a contact along a coordinate, for messages and results.
+
+    - `along`: of the joint and the coordinate. - `parts`: of stops and friction in the model.
+    - `terms`: joint, coordinate and ratio of each term of the coordinate. - `is_angle`: whether it is an angle.
+    """
+
+    along: str
+    parts: tuple[str, ...]
+    terms: tuple[tuple[str, str, float], ...]
+    is_angle: bool
+
+
+class TreeSums(eqx.Module):
+    """Linear combinations of coordinates of a tree.
+
+    - `ratios`: of all terms, at `places` of the tree; `owners`: numbers of the combinations of which they are terms.
+    - `zeros`: the combinations where the coordinates are zero.
+    """
+
+    ratios: Float[Array, " terms"]
+    zeros: Float[Array, " k"]
+    places: tuple[CoordinateIndex, ...] = eqx.field(static=True)
+    owners: tuple[int, ...] = eqx.field(static=True)
+
+    @property
+    def count(self) -> int:
+        return len(self.zeros)
+
+    def values(self, coordinates: Any, q: Point) -> Float[Array, " k"]:
+        """The combinations in a position of a system in these coordinates."""
+        place, _ = coordinates.in_joint_tree(q, jnp.zeros(coordinates.n))
+        return self.zeros + self._sums(coordinates.joint_tree.values_at(place, self.places))
+
+    def rates(self, coordinates: Any, q: Point, v: Vector) -> Float[Array, " k"]:
+        """Their time derivatives."""
+        _, along = coordinates.in_joint_tree(q, v)
+        return self._sums(take(along, np.array([place.velocity for place in self.places])))
+
+    def _sums(self, terms: Float[Array, " terms"]) -> Float[Array, " k"]:
+        weighted = self.ratios * terms
+        return (
+            weighted
+            if self.owners == (*range(self.count),)
+            else jnp.zeros(self.count).at[np.array(self.owners)].add(weighted)
+        )
+
+
+class CoordinateGroup(eqx.Module):
+    """Relative coordinates of one kind between nodes.
+
+    - `turns`: numbers of the counted angles, shape (coordinates,), for each that a coordinate reads.
+    """
+
+    coordinates: AbstractRelativeCoordinate
+    slots: tuple[Slot, ...]
+    turns: tuple[Indices, ...] = eqx.field(static=True, default=())
+
+    @property
+    def count(self) -> int:
+        return len(self.slots[0].nodes.numbers)
+
+    def values(self, motion: Motion, turns: Float[Array, " a"]) -> Float[Array, " k"]:
+        """Their values near counted angles."""
+        coordinates = near(self.coordinates, [take(turns, of.numbers) for of in self.turns])
+        return jax.vmap(lambda one, poses: one.value(poses))(coordinates, motion.at(self.slots))
+
+    def rates(self, motion: Motion) -> Float[Array, " k"]:
+        """Their time derivatives."""
+        nodes = motion.at(self.slots), motion.twists_at(self.slots)
+        return jax.vmap(lambda one, poses, twists: one.rate(poses, twists))(self.coordinates, *nodes)
+
+    def wrenches(self, motion: Motion, forces: Float[Array, " k"]) -> tuple[Wrench, ...]:
+        """Loads of forces along them on the nodes of each slot."""
+        return jax.vmap(lambda one, poses, f: one.wrenches(poses, f))(self.coordinates, motion.at(self.slots), forces)
+
+
+class JointContacts(AbstractContactSet):
+    """Contacts along coordinates s: in the place of the gap the way to the nearer limit, and dry friction against ṡ.
+
+    - `sums`, `groups`: coordinates of a tree, which come first, None without any, and others between nodes.
+    - `limits`: lower and upper, shape (k, 2). - `friction`: constant part of the largest friction forces, shape (k,).
+    - `brakes`: further parts as functions of time, of the contacts with the numbers `brake_numbers`.
+    """
+
+    sums: TreeSums | None
+    groups: tuple[CoordinateGroup, ...]
+    law: ContactLaw
+    limits: Float[Array, "k 2"]
+    friction: Float[Array, " k"]
+    brakes: tuple[Function, ...]
+    brake_numbers: tuple[int, ...] = eqx.field(static=True)
+    names: tuple[JointContactName, ...] = eqx.field(static=True)
+
+    @property
+    def count(self) -> int:
+        return len(self.names)
+
+    @property
+    def first_of_groups(self) -> int:
+        """The number of the first contact of `groups`."""
+        return 0 if self.sums is None else self.sums.count
+
+    def name(self, number: int) -> str:
+        return self.names[number].along
+
+    @property
+    def connected_rows(self) -> set[tuple[int, int]]:
+        """Pairs of rows of a motion between which they act; those along a tree act inside of it."""
+        nodes = [[slot.nodes.numbers.tolist() for slot in group.slots] for group in self.groups]
+        pairs = [zip(ends[k], ends[k + 1], strict=True) for ends in nodes for k in range(0, len(ends), 2)]
+        return {pair for part in pairs for pair in part}
+
+    def hold(self, t: Array) -> Float[Array, " k"]:
+        """The largest friction forces."""
+        hold = self.friction
+        for number, brake in zip(self.brake_numbers, self.brakes, strict=True):
+            hold = hold + jnp.where(np.arange(self.count) == number, jnp.asarray(brake(t), float), 0.0)
+        return jnp.maximum(hold, 0.0)
+
+    def coordinates(self, system: Any, q: Point) -> Float[Array, " k"]:
+        """The coordinates, turns included."""
+        parts = [jnp.zeros(0)]
+        if self.sums is not None:
+            parts.append(self.sums.values(system.coordinates, q))
+        if self.groups:
+            motion, turns = system.motion(q), system.turns(q)
+            parts += [group.values(motion, turns) for group in self.groups]
+        return jnp.concatenate(parts)
+
+    def rates(self, system: Any, q: Point, v: Vector) -> Float[Array, " k"]:
+        """Their time derivatives, linear in v."""
+        parts = [jnp.zeros(0)]
+        if self.sums is not None:
+            parts.append(self.sums.rates(system.coordinates, q, v))
+        if self.groups:
+            motion = system.motion(q, v)
+            parts += [group.rates(motion) for group in self.groups]
+        return jnp.concatenate(parts)
+
+    def gaps(self, system: Any, t: Array, q: Point) -> Float[Array, " k"]:
+        del t
+        return self._ways(system, q)[0]
+
+    def kinematics(self, system: Any, t: Array, q: Point) -> ContactKinematics:
+        gap, is_lower = self._ways(system, q)
+        differentiate = jax.jacfwd if system.n <= self.count else jax.jacrev
+        along = differentiate(lambda v: self.rates(system, q, v))(jnp.zeros(system.n))
+        rows = jnp.stack((_normals(along, gap, is_lower), along), axis=1)
+        feature = jnp.where(is_lower, 0, 1).astype(jnp.int32)
+        return ContactKinematics(gap, rows, jnp.zeros((self.count, 2)), feature, (gap, is_lower, along), self.hold(t))
+
+    def ahead(self, system: Any, t: Array, q: Point, present: PresentContacts) -> ContactsAhead:
+        del t
+        s, (_, is_lower, _) = self.coordinates(system, q), present.kinematics.places
+        # The way to the same stops as before.
+        way = jnp.where(is_lower, s - self.limits[:, 0], self.limits[:, 1] - s)
+        gap = jnp.minimum(way, APART)
+        return ContactsAhead(gap, jnp.ones(gap.shape, bool), gap)
+
+    def columns(
+        self, system: Any, q: Point, here: ContactKinematics, there: ContactKinematics
+    ) -> Float[Array, "k rows n"]:
+        del system, q
+        gap, is_lower, _ = there.places
+        along = here.places[2]
+        return jnp.stack((_normals(along, gap, is_lower), along), axis=1)
+
+    def efforts(self, system: Any, q: Point, forces: Float[Array, "k rows"]) -> Float[Array, " k"]:
+        """Forces along the coordinates, of stops and friction, from those of the contacts."""
+        _, signs = self.nearer_stops(system, q)
+        return forces[:, 1] + signs * forces[:, 0]
+
+    def nearer_stops(self, system: Any, q: Point) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
+        """Ways to the nearer stops, infinite without any, and the signs along the coordinates of their forces."""
+        gap, is_lower = self._ways(system, q)
+        return jnp.where(gap < 0.5 * APART, gap, jnp.inf), jnp.where(is_lower, 1.0, -1.0)
+
+    def half_turn_flags(self, far: Bool[Array, " a"]) -> list[Bool[Array, " n"]]:
+        """Whether angles that stops read are among those that turn `far`."""
+        first, flags = self.first_of_groups, []
+        for group in self.groups:
+            stops = jnp.min(jnp.abs(self.limits[first : first + group.count]), axis=1) < 0.5 * APART
+            flags += [take(far, of.numbers) & stops for of in group.turns]
+            first += group.count
+        return flags
+
+    def _ways(self, system: Any, q: Point) -> tuple[Float[Array, " k"], Bool[Array, " k"]]:
+        """Ways to the nearer limits, and whether these are the lower ones."""
+        s = self.coordinates(system, q)
+        below, above = s - self.limits[:, 0], self.limits[:, 1] - s
+        return jnp.minimum(jnp.minimum(below, above), APART), below <= above
+
+
+def _normals(along: Float[Array, "k n"], gap: Float[Array, " k"], is_lower: Bool[Array, " k"]) -> Float[Array, "k n"]:
+    """Rows of the rates of gaps, zero without a stop."""
+    sign = jnp.where(gap < 0.5 * APART, jnp.where(is_lower, 1.0, -1.0), 0.0)
+    return sign[:, None] * along
+
+
+def joint_wrenches(
+    contacts: JointContacts, motion: Motion, efforts: Float[Array, " k"]
+) -> tuple[Float[Array, "nodes 3"], Float[Array, "nodes 3"]]:
+    """Torques and forces on all nodes but the ground of forces along coordinates that are none of a tree."""
+    torque, force = jnp.zeros_like(motion.poses.x), jnp.zeros_like(motion.poses.x)
+    first = contacts.first_of_groups
+    for group in contacts.groups:
+        loads = group.wrenches(motion, efforts[first : first + group.count])
+        for slot, load in zip(group.slots, loads, strict=True):
+            torque = torque.at[slot.nodes.numbers].add(load.torque)
+            force = force.at[slot.nodes.numbers].add(load.force)
+        first += group.count
+    return torque[:-1], force[:-1]

@@ -1,0 +1,59 @@
+"""Audit of rigid stops and dry friction of joints: what a run keeps of their laws."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from polhode.integrators.nonsmooth.contact_record import ContactRecord
+from polhode.results.audit.measure import Measure, over, worst
+from polhode.results.contact_laws import joint_record
+from polhode.results.joint_contacts import STICK, JointContactPlaces, coordinate_modes
+from polhode.results.protocols import Run
+from polhode.results.quantity import lookup, model_names
+
+_WITHIN = 0.99
+"""Part of the bound within which friction is that of sticking in all of a step."""
+
+
+def joint_measures(run: Run, frames: np.ndarray, t: np.ndarray) -> dict[str, Measure]:
+    """Violations at the ends of steps: penetration of stops, friction beyond its bound, creep of what sticks."""
+    names = [each["along"].replace("`", "") for each in model_names(run)["contacts"].get("along", ())]
+    if not names:
+        return {}
+    record = ContactRecord(*(np.asarray(part)[frames] for part in joint_record(run)))  # pyright: ignore[reportArgumentType]
+    gaps, bounds = (_place(run, name, frames) for name in ("stop_gaps", "friction_bounds"))
+    measures: dict[str, Measure] = {}
+    if gaps is not None:
+        depths = np.where(np.isfinite(gaps), np.maximum(-gaps, 0.0), 0.0)
+        fault = "the step is too large, or the start is beyond a stop"
+        measures["stop_penetration"] = worst(depths, depths, False, fault, names)
+    if bounds is not None:
+        friction = np.abs(record.forces[..., 1])
+        # Means over steps of bounds that change are between those at their ends.
+        allowed = np.maximum(bounds, np.concatenate((bounds[:1], bounds[:-1])))
+        beyond = np.maximum(friction - allowed, -record.forces[..., 0])
+        fault = "the force is beyond the bound of friction, or a stop pulls"
+        measures["joint_friction"] = worst(beyond, over(beyond, np.max(allowed, initial=0.0)), True, fault, names)
+        sticks = np.stack(
+            [coordinate_modes(_of(record, k), bounds[:, k : k + 1]) == STICK for k in range(len(names))], axis=-1
+        )
+        lasts = sticks & (friction < _WITHIN * bounds)
+        lasts = lasts & np.concatenate((lasts[:1], lasts[:-1]))
+        steps = np.abs(np.diff(t, prepend=t[:1]))
+        paths = np.cumsum(np.where(lasts, np.abs(record.slips[..., 1]), 0.0) * steps[:, None], axis=0)
+        measures["held_joints"] = worst(paths, paths, True, "joints that stick creep", names)
+    return measures
+
+
+def _of(record: ContactRecord, k: int) -> ContactRecord:
+    return ContactRecord(*(part[..., k : k + 1, :] for part in record))
+
+
+def _place(run: Run, name: str, frames: np.ndarray) -> np.ndarray | None:
+    values = lookup(run.outputs, name)
+    if values is None:
+        reader = run.reader
+        if reader is None or reader.obstacle is not None:
+            return None
+        values = reader.values(run.saved, name, JointContactPlaces)
+    return np.asarray(values)[frames]
