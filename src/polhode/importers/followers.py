@@ -30,7 +30,7 @@ class _Equation(NamedTuple):
 def place(model: Any, data: Any, positions: Mapping[str, Any], velocities: Mapping[str, Any]) -> None:
     """Set followers from their leaders, and leaders without a value from followers with one.
 
-    ContactConditions loops finds an angle from poses, up to full turns, but a follower may have to start some turns away.
+    Closing loops finds an angle from poses, up to full turns, but a follower may have to start some turns away.
     """
     equations = _equations(model)
     if not equations:
