@@ -35,14 +35,14 @@ def contact_metadata(model: ModelParts, system: MultibodySystem) -> dict[str, An
         return {"untouchable": names} if names and not forces else compliant
     sizes = {"joints": list(system.labels), "count": contacts.count, "rows": contacts.law.rows}
     if isinstance(contacts, ListedContacts):
-        return {"contacts": {**sizes, "pairs": [], "listed": _listed(contacts)}, **compliant}
+        return {"contacts": {**sizes, "pairs": [], "listed": _lists_of(contacts)}, **compliant}
     starts = [k for k, pair in enumerate(contacts.pairs) if pair.point == 0]
     ends = [*starts[1:], contacts.count]
     pairs = [_pair(contacts, first, end - first) for first, end in zip(starts, ends, strict=True)]
     return {"contacts": {**sizes, "pairs": pairs}, **compliant}
 
 
-def _listed(contacts: ListedContacts) -> dict[str, Any]:
+def _lists_of(contacts: ListedContacts) -> dict[str, Any]:
     """Owners of shapes, their kinds, points of pairs of kinds, and rules by classes of shapes with the same ones."""
     table, law = contacts.table, contacts.law
     rules = np.array(table.rules)
