@@ -38,7 +38,7 @@ def contact_metadata(model: ModelParts, system: MultibodySystem) -> dict[str, An
         return {"untouchable": names} if names and not forces else compliant
     sizes = {"joints": list(system.labels), "count": everything.count, "rows": everything.law.rows}
     if isinstance(contacts, ListedContacts):
-        return {"contacts": {**sizes, "pairs": [], "listed": _listed(contacts)}, **compliant}
+        return {"contacts": {**sizes, "pairs": [], "listed": _lists_of(contacts)}, **compliant}
     pairs = [] if contacts is None else _pairs(contacts)
     along = {} if system.joint_contacts is None else {"along": _along(system.joint_contacts)}
     return {"contacts": {**sizes, "pairs": pairs, **along}, **compliant}
@@ -58,7 +58,7 @@ def _pairs(contacts: ShapeContacts) -> list[dict[str, Any]]:
     return [_pair(contacts, first, end - first) for first, end in zip(starts, ends, strict=True)]
 
 
-def _listed(contacts: ListedContacts) -> dict[str, Any]:
+def _lists_of(contacts: ListedContacts) -> dict[str, Any]:
     """Owners of shapes, their kinds, points of pairs of kinds, and rules by classes of shapes with the same ones."""
     table, law = contacts.table, contacts.law
     rules = np.array(table.rules)

@@ -15,7 +15,7 @@ from polhode.assembly.rule_table import RuleTable
 from polhode.contact.distances import slots
 from polhode.contact.shapes import AbstractShape, Sphere
 from polhode.contact.sparse.listed_contacts import ListedContacts
-from polhode.contact.sparse.shape_table import PairKind, ShapeTable, padded
+from polhode.contact.sparse.shape_table import PairKind, ShapeTable, round_up
 from polhode.linalg.blocks import Indices
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.groups import stack_trees
@@ -127,5 +127,5 @@ def _pair_kinds(
             everything = int(part.sum()) // (2 if a == b else 1)
             free = int(both.sum()) // (2 if a == b else 1)
             near = min(free, max(room, _PAIRS * min(int(mine[0].sum()), int(mine[1].sum()))))
-            result.append(PairKind(a, b, padded(everything - free + near)))
+            result.append(PairKind(a, b, round_up(everything - free + near)))
     return tuple(result)

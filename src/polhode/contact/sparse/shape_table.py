@@ -140,6 +140,6 @@ class ShapeTable(eqx.Module):
         return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), points)
 
 
-def padded(room: int) -> int:
+def round_up(room: int) -> int:
     """The next multiple of the size of chunks."""
     return -(-room // _CHUNK) * _CHUNK

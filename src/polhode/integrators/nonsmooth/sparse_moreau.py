@@ -57,7 +57,7 @@ class _Step(eqx.Module):
 
     def slips(self, v: Vector) -> Float[Array, "c rows"]:
         """Relative velocities at the contacts."""
-        return self.rows.slips(_listed(self.system).spatial(self.system, self.middle, v))
+        return self.rows.slips(_lists_of(self.system).spatial(self.system, self.middle, v))
 
 
 class _Round(NamedTuple):
@@ -84,7 +84,7 @@ class SparseMoreau(AbstractImpulseMethod):
 
     def init(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Carry:
         del t, h
-        contacts = _listed(system)
+        contacts = _lists_of(system)
         lists = Candidates.none(contacts.table, len(contacts.bodies(system, state[0]).mass))
         memory = ListedMemory.empty(contacts.room, contacts.law.rows, lists)
         return Carry(state, memory, ListedRecord.empty(contacts.room, contacts.law.rows).pack())
@@ -97,14 +97,14 @@ class SparseMoreau(AbstractImpulseMethod):
 
     def step(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
         memory: ListedMemory = carry.memory
-        (q, v), contacts, gravity = carry.state, _listed(system), _gravity(system)
+        (q, v), contacts, gravity = carry.state, _lists_of(system), _gravity(system)
         middle, at = system.flow(q, v, 0.5 * h), t + 0.5 * h
         motion: Any = system.motion(middle, v)  # type: ignore[attr-defined]
         lists = contacts.renew(memory.lists, motion.poses, contacts.reach(motion, h, gravity))
         near = contacts.near_points(lists, motion, h, gravity)
         labels = near.labels
-        places, known = memory.find(labels)
-        recall = lambda values: jnp.where(known[:, None], values[places], 0.0)  # noqa: E731
+        places, is_known = memory.find(labels)
+        recall = lambda values: jnp.where(is_known[:, None], values[places], 0.0)  # noqa: E731
         guess = recall(memory.impulses)
         pressed = jnp.where(memory.begins, near.present, guess[:, 0] > 0)
         step = _Step(
@@ -161,7 +161,7 @@ class SparseMoreau(AbstractImpulseMethod):
         solution = solve(problem, last.impulses + first_part, self.tolerance)
         own = solution.impulses - first_part
         response = step.bodies.respond(columns.spread(own, len(step.bodies.mass)))
-        velocity = free + _listed(system).velocities(system, step.middle, response)
+        velocity = free + _lists_of(system).velocities(system, step.middle, response)
         # Rounds that jump between two states settle between them.
         damps = (last.number >= STEADY_ROUNDS) & (last.number % 3 == 2)
         velocity = jnp.where(damps, 0.5 * (velocity + last.x), velocity)
@@ -185,7 +185,7 @@ class SparseMoreau(AbstractImpulseMethod):
         return q, jnp.where(s < 0.5, v0, v1)
 
 
-def _listed(system: AbstractMechanical) -> ListedContacts:
+def _lists_of(system: AbstractMechanical) -> ListedContacts:
     contacts = contacts_of(system)
     assert isinstance(contacts, ListedContacts)
     return contacts
