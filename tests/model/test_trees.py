@@ -192,15 +192,13 @@ def test_followers_carry_their_loads_to_what_they_follow(system):
     agree(matrix(reduced, tuple(points)), G.T @ M @ G)
 
 
+@pytest.mark.exhaustive
 def test_sum_of_matrices_in_one_sweep(system):
     """M, C and K T at once are those one by one, with joints whose velocities don't commute."""
     of, q, v = system
     increment = 0.4 * jnp.asarray(np.random.default_rng(5).standard_normal(of.n))
     weights = Weights(1.0, 0.02, 0.01)
-    swept = evaluated(
-        lambda q, v, u: to_dense(of.tangent(TIME, q, v, u, weights).matrix, (of.n, of.n)), q, v, increment
-    )
-    single = evaluated(
-        lambda q, v, u: to_dense(sum_of_tangents(of, TIME, q, v, u, weights).matrix, (of.n, of.n)), q, v, increment
-    )
+    whole = lambda tangent: to_dense(tangent.matrix, (of.n, of.n))  # noqa: E731
+    swept = evaluated(lambda q, v, u: whole(of.tangent(TIME, q, v, u, weights)), q, v, increment)
+    single = evaluated(lambda q, v, u: whole(sum_of_tangents(of, TIME, q, v, u, weights)), q, v, increment)
     np.testing.assert_allclose(swept, single, rtol=1e-11, atol=1e-11)
