@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from polhode.compiler.loops.loop_code import ArrayLoopCode, Joined, ScalarLoopCode
+from polhode.compiler.loops.loop_code import ArrayLoopCode, Concatenation, ScalarLoopCode
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.loops.scan import Carry, Constants, Rows, Scan, Sums
 from polhode.compiler.trace import on_scalars, trace
@@ -92,7 +92,7 @@ def test_places_of_numbers_are_those_of_the_layout_and_of_long_tables_only_those
     places = ScalarLoopCode().places("pointer", layout)
     assert [(place.slot, place.dtype) for place in places] == [(n, x.dtype) for n, x in enumerate(layout.scalars)]
     assert [place.slot for place in places[-2:]] == [layout.size - 2, layout.size - 1]
-    joined = Joined([1, 2], [], places, [3])
+    joined = Concatenation([1, 2], [], places, [3])
     assert list(joined) == [1, 2, *places, 3]
     assert joined[-1] == 3
     with pytest.raises(IndexError):

@@ -113,7 +113,7 @@ class _Slots(Sequence[_Slot]):
         return _Slot(self._pointer, slot, self._layout.dtype_at(slot))
 
 
-class Joined(Sequence[Any]):
+class Concatenation(Sequence[Any]):
     """Sequences one after the other, which aren't copied."""
 
     def __init__(self, *parts: Sequence[Any]) -> None:

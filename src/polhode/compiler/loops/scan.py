@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, final
 from polhode.compiler.arrays.array_ir import Function, Index, Pointer, pointers_of
 from polhode.compiler.arrays.block_builder import INTEGER
 from polhode.compiler.llvm.jit import CompiledFunction
-from polhode.compiler.loops.loop_code import AbstractLoopCode, Joined
+from polhode.compiler.loops.loop_code import AbstractLoopCode, Concatenation
 from polhode.compiler.loops.packed_layout import Layout
 
 
@@ -155,7 +155,7 @@ class Scan(NamedTuple):
         with k.loop(count) as step:
             n = k.apply("sub", INTEGER, k.apply("sub", INTEGER, count, step), 1) if self.reverse else step
             row = Row(code, pointers, n, shared)
-            results = code.call(body, Joined(*(x.read(row) for x in self.inputs)))
+            results = code.call(body, Concatenation(*(x.read(row) for x in self.inputs)))
             sizes = [code.size(x.layout) for x in self.outputs]
             if any(x in self.inputs for x in self.outputs):
                 own = [shared[x] or [None] * size for x, size in zip(self.outputs, sizes, strict=True)]

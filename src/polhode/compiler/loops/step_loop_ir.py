@@ -8,7 +8,7 @@ import numpy as np
 
 from polhode.compiler.arrays.array_ir import Function, If, While, pointers_of
 from polhode.compiler.arrays.block_builder import FLOAT, INTEGER, TRUTH
-from polhode.compiler.loops.loop_code import AbstractLoopCode, Joined
+from polhode.compiler.loops.loop_code import AbstractLoopCode, Concatenation
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.scalars.program import Variable
 
@@ -46,7 +46,7 @@ def block(code: AbstractLoopCode, check: Any, steps: Any, layouts: tuple[Layout,
         place = k.apply("min", INTEGER, n_frames, n_targets)
         target = k.load_slot(pointers["targets"], place, FLOAT)
         control = map(code.from_scalar, ControlValues(n_limit, every, last, target, has_target))
-        inputs = Joined(arguments, code.read(now), list(control))
+        inputs = Concatenation(arguments, code.read(now), list(control))
         again = code.to_scalar(code.call(check, inputs)[0])
         proceeds = k.apply("and", TRUTH, again, k.apply("lt", TRUTH, count, capacity))
         with k.inside() as body:
