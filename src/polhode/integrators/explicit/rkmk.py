@@ -114,8 +114,8 @@ class RKMK(AbstractExplicit):
         A, c = self.tableau.A, self.tableau.c
         # Traced once for all stages.
         field = jax.jit(lambda t, q: system.field(t, q))
-        known = system.slope if f_first is None else f_first
-        f = field(t, state) if known is None else known
+        slope = system.slope if f_first is None else f_first
+        f = field(t, state) if slope is None else slope
         k = [f]
         for i in range(1, self.tableau.stages):
             theta = combine(h, A[i, :i], k)
