@@ -304,11 +304,9 @@ def test_three_cylinders_stand_at_both_thresholds(between, ground, stands):
 def test_the_name_stands_for_the_form_that_the_system_needs():
     model = on_floor(ph.shapes.Sphere(0.1), UP, {"friction": 0.2}, mass=1.0, position=(0, 0, 0.1), velocity=(1, 0, 0))
     problem = model.problem("SO3xR3", t1=0.4, h=0.01)
-    assert {row.name for row in ph.integrators.suited(problem) if row.suited} == {
-        "moreau",
-        "rattle",
-        "generalized-alpha",
-    }
+    names = {row.name for row in ph.integrators.suited(problem) if row.suited}
+    assert names >= {"moreau", "rattle", "generalized-alpha", "rkmk4", "rkmk54"}
+    assert names & {"bdf", "eml", "stormer-verlet"} == set()
     method = ph.integrators.get("rattle", max_iterations=40)
     form = method.for_system(problem.system)
     assert type(form) is not type(method)
