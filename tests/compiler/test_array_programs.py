@@ -14,8 +14,12 @@ from polhode.compiler.arrays.selection import has_dynamic_indices
 from polhode.compiler.c import array_printer, expressions
 from polhode.compiler.llvm import instructions, jit
 from polhode.compiler.llvm.types import UnsupportedNativeOperation
+from polhode.compiler.loops.loop_code import ArrayLoopCode, ScalarLoopCode
+from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.loops.row_map import RowMap
+from polhode.compiler.loops.scan import Carry, Constants, Rows, Scan
 from polhode.compiler.numpy.interpreter import from_jaxpr
+from polhode.compiler.trace import on_scalars, trace
 
 N = 53
 """No multiple of the number of lanes."""
@@ -88,6 +92,49 @@ def _update_sometimes(x, where):
     return jax.lax.fori_loop(0, 7, step, (jnp.zeros((6, N)) + x, x))
 
 
+def _other_names(x, where):
+    """Branches and loops that return an array of the carry as it was, beside and before its update in place."""
+
+    def row(carry, which):
+        a, b, c, d = carry
+        pair = jax.lax.cond(which[0] > 20, lambda: (a + 1, a), lambda: (a, a[which]))
+        early = jax.lax.switch(which[1] % 2, [lambda: c, lambda: c[which]])
+        late = jax.lax.while_loop(lambda y: jnp.sum(y) > which[2], lambda y: 0.5 * y[which] - 1, d)
+        where_to = which[3] + (jnp.sum(early) > 0) + (jnp.sum(late) > 0)
+        after = pair[0], b + pair[1] + early + late, c.at[where_to].set(5.0, mode="drop"), d.at[where_to].add(1)
+        return after, pair[1][0]
+
+    return jax.lax.scan(row, (x, 2 * x, -x, x + 30), where)
+
+
+def _same_result_twice(x, where):
+    """An array of the carry as it was, for two others of the next carry."""
+
+    def row(carry, which):
+        a, _, _ = carry
+        after, before = jax.lax.cond(which[0] > 20, lambda: (a + 1, a), lambda: (a, a[which] * 2))
+        return (after, before, before), before[0]
+
+    return jax.lax.scan(row, (x, 2 * x, x), where)
+
+
+def _nested_branches(x, where):
+    """An array that is returned by a branch inside a branch, in a loop of an unknown number of rounds."""
+
+    def step(carry):
+        k, a, b = carry
+        which = where[k]
+
+        def inner():
+            same = jax.lax.cond(which[1] > 20, lambda: a, lambda: -a)
+            return a + 1, same
+
+        after, before = jax.lax.cond(which[0] > 10, inner, lambda: (a[which], a))
+        return k + 1, after, b + before[which]
+
+    return jax.lax.while_loop(lambda carry: (carry[0] < 7) & (carry[1][0] < 99), step, (0, x, 2 * x))
+
+
 PROGRAMS = {
     "sums of what was picked": lambda x, where: (jnp.sum(x[where], axis=0) + x, jnp.sum(jnp.sin(x)[where] ** 2)),
     "means": lambda x, where: x[where[0]] - jnp.mean(x),
@@ -134,6 +181,9 @@ PROGRAMS = {
     "long products": lambda x, where: (x[where[0]] @ jnp.cos(x), jnp.outer(x, x[where[1]]) @ x, x @ np.eye(N)[:, ::2]),
     "branches": _branches,
     "renewed": _update_sometimes,
+    "other names": _other_names,
+    "the same twice": _same_result_twice,
+    "nested branches": _nested_branches,
     "of nothing": lambda x, where: (
         x[where[0]],
         x[where[:0, 0]],
@@ -141,6 +191,15 @@ PROGRAMS = {
         jnp.zeros((0, 3)) + x[where[0, 0]],
     ),
 }
+
+
+def _compile_on_arrays(function):
+    """The function of rows as loops on arrays, although their few numbers would make it a program on scalars."""
+    row = X[0], WHERE[0]
+    program = trace(lambda _, row: function(*row), (), row)
+    out = Layout(program.out_shape)
+    scan = Scan((Constants("shared", Layout(())), Rows("rows", Layout(row))), (Rows("out", out),))
+    return RowMap(scan.compile(ArrayLoopCode(), program.closed_jaxpr), out, (), row)
 
 
 def _numpy_results(function, x, where):
@@ -154,7 +213,7 @@ def _numpy_results(function, x, where):
 def test_the_results_are_those_of_numpy(name):
     function = PROGRAMS[name]
     assert has_dynamic_indices(jax.make_jaxpr(function)(X[0], WHERE[0]).jaxpr)
-    mapping = RowMap.of(lambda _, row: function(*row), (), (X[0], WHERE[0]))
+    mapping = _compile_on_arrays(function)
     results = jax.tree.leaves(mapping((), (X, WHERE)))
     for k in range(2):
         for a, b in zip(results, _numpy_results(function, X[k], WHERE[k]), strict=True):
@@ -162,12 +221,32 @@ def test_the_results_are_those_of_numpy(name):
             np.testing.assert_allclose(a[k], b, rtol=1e-13, atol=1e-13)
 
 
+@pytest.mark.parametrize("code", [ArrayLoopCode, ScalarLoopCode])
+def test_a_carry_in_place_may_become_another_one(code):
+    """Each of two arrays is written where it was; the first one is also the second of the next row."""
+
+    def body(_, carry, number):
+        a, b = carry
+        return (a + 1, jax.lax.cond(number % 2 == 0, lambda: a, lambda: b[::-1])), ()
+
+    carry, number = [np.arange(9.0), np.arange(9.0) ** 2], np.int64(0)
+    program = trace(body, (), carry, number)
+    layouts = Layout(()), Layout(carry), Layout(number)
+    now = Carry("carry", layouts[1])
+    scan = Scan((Constants("shared", layouts[0]), now, Rows("rows", layouts[2])), (now,))
+    on_code = program.closed_jaxpr if code is ArrayLoopCode else on_scalars(program, (), carry, number)
+    slots = layouts[1].pack(carry)
+    scan.compile(code(), on_code)(layouts[0].pack(()), slots, np.arange(3)[:, None], np.array([3]))
+    # Rows 0 and 2 take the first array, row 1 turns the second one round.
+    np.testing.assert_array_equal(layouts[1].unpack(slots), [np.arange(9.0) + 3, np.arange(9.0) + 2])
+
+
 def test_the_optimisation_level_does_not_change_a_bit(monkeypatch):
-    def function(row):
+    def function(*row):
         return [PROGRAMS[name](*row) for name in ("sums of what was picked", "rows", "while", "renewed", "columns")]
 
     monkeypatch.setattr(jit, "_SECONDS_EACH", dict.fromkeys(range(3), 1e9))
-    mapping = RowMap.of(lambda _, row: function(row), (), (X[0], WHERE[0]))
+    mapping = _compile_on_arrays(function)
     text = mapping.code._pending_text
     assert text is not None
     results = {}

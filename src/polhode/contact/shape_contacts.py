@@ -61,7 +61,7 @@ class Ranking(NamedTuple):
         points = ContactPoints(
             jnp.full(room, APART), jnp.zeros((room, 3)), axes[:, 2], axes[:, 0], jnp.zeros(room, jnp.int32)
         )
-        return cls(jnp.full(room, count), points, jnp.asarray(APART))
+        return cls(jnp.full(room, count, np.int64), points, jnp.asarray(APART))
 
     def insert(self, number: Array, points: ContactPoints) -> Ranking:
         """The same with another contact at its place, which moves the later ones on."""

@@ -152,6 +152,10 @@ class BlockBuilder:
         self._allocations[pointer] = at, slots
         return pointer
 
+    def is_allocated(self, pointer: Pointer) -> bool:
+        """Whether it is to a part of the workspace, which nothing else shares."""
+        return pointer in self._allocations
+
     def release(self, pointer: Pointer) -> None:
         """Frees a part of the workspace."""
         at, slots = self._allocations.pop(pointer)

@@ -212,6 +212,8 @@ class _CodeGenerator:
     def _materialise_outputs(self, outs: Arrays, targets: Sequence[Buffer | None], values: Sequence[Value]) -> Arrays:
         """Results of a branch as numbers or arrays in memory, in `targets` where these are given."""
         results: Arrays = []
+        # Writing to a target changes an operand that is updated in place, which another result may be as it is.
+        may_be_operand = all(to is None for to in targets)
         for x, to, v in zip(outs, targets, values, strict=True):
             if not v.shape:
                 results.append(Register(self.b.number(x)))
@@ -219,7 +221,7 @@ class _CodeGenerator:
                 results.append(x)
             else:
                 like = strides_of(v.shape)
-                ready = to is None and isinstance(x, Buffer) and x.strides == like
+                ready = may_be_operand and isinstance(x, Buffer) and x.strides == like
                 # Copied, so that writing to its target does not change an operand that is read later.
                 results.append(x if ready else self.b.new_copy(x))
         for n, (x, to) in enumerate(zip(results, targets, strict=True)):

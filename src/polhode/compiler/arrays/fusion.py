@@ -65,6 +65,17 @@ def _returns(stage: Equation | Kernel) -> TypeGuard[Equation]:
     return not isinstance(stage, Kernel) and stage.name in ("while", "scan", "cond", "sort")
 
 
+def _may_return(e: Equation) -> Sequence[Any]:
+    """The operands that may be results of a loop or a branch as they are, without a copy."""
+    p = e.params
+    if e.name == "cond":
+        like = {(v.shape, v.dtype) for v in e.outputs if v.shape}
+        return [x for x in e.inputs[1:] if isinstance(x, Value) and (x.shape, x.dtype) in like]
+    if e.name == "while":
+        return e.inputs[p["cond_nconsts"] + p["body_nconsts"] :]
+    return e.inputs[p["num_consts"] : p["num_consts"] + p["num_carry"]] if e.name == "scan" else ()
+
+
 class Schedule:
     """The schedule of a program.
 
@@ -226,8 +237,10 @@ class Schedule:
         """Whether a standalone operation updates an operand that is read neither elsewhere in it nor afterwards."""
         at = [k for k, x in enumerate(producer.inputs) if operand in self.sources(x)]
         changes = len(at) == 1 and (at == [0] or producer.name == "cond") and producer.name != "sort"
-        others = (u for u, _ in self._uses_of(operand) if u is not producer)
+        others = [u for u, _ in self._uses_of(operand) if u is not producer]
         last = all(self._levels[id(u)] < self._levels[id(producer)] for u in others)
+        # A loop or a branch before may have given it another name.
+        last &= not any(operand in self.sources(x) for u in others for x in _may_return(u))
         return changes and producer.inputs[at[0]] is operand and last
 
     def _is_plain(self, use: Equation, operand: Value) -> bool:

@@ -226,12 +226,11 @@ class ArrayLoopCode(AbstractLoopCode):
         return generate(self._b, flatten(program), list(arguments))
 
     def detach(self, results: Sequence[AbstractArray], places: Sequence[Buffer | None]) -> list[AbstractArray]:
-        overwritten = {place.pointer for place in places if place is not None}
-
         def detach_array(x: AbstractArray, own: Buffer | None) -> AbstractArray:
             if not x.shape:
                 return Register(self.to_scalar(x))
-            if isinstance(x, Buffer) and (x is own or x.pointer not in overwritten):
+            # Results of loops and branches may be an operand as it is, under another pointer.
+            if isinstance(x, Buffer) and (x is own or self.k.is_allocated(x.pointer)):
                 return x
             return self._b.new_copy(x)
 

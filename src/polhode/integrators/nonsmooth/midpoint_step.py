@@ -25,12 +25,13 @@ class Impact(eqx.Module):
     """The first impact with a bounce within a step, if its contacts are apart from all others.
 
     - `here`: its contacts. - `delay`: its time, from the middle of the step; zero for all others.
-    - `waits`: contacts that will bounce in the next step, so that they don't in this one.
+    - `waits`: contacts that will bounce in the next step, so that they don't in this one. - `instant`: of the first.
     """
 
     here: Bool[Array, " k"]
     delay: Float[Array, " k"]
     waits: Bool[Array, " k"]
+    instant: Array
 
 
 class MidpointStep(eqx.Module):
@@ -78,10 +79,12 @@ class MidpointStep(eqx.Module):
     def end(self, v1: Vector, shift: Vector) -> tuple[Point, Array]:
         """The position at the end, on the joints, and what residual of them is left.
 
-        `shift`: displacement that impulses lose by acting after the middle.
+        `shift`: displacement that impulses lose by acting after the middle. Turns before and after the instant of an
+        impact don't commute, and angular momenta hold only in their order.
         """
-        system, h = self.system, self.h
-        q = system.flow(self.middle, v1 - 2 / h * shift, 0.5 * h)
+        system, h, instant = self.system, self.h, self.impact.instant
+        place = system.flow(self.middle, instant * v1 - shift, 1.0)
+        q = system.flow(place, v1, 0.5 * h - instant)
         if not system.m:
             return q, jnp.zeros(())
         factors = system.kkt.factor(self.mass, self.columns, self.columns)

@@ -83,7 +83,7 @@ def locate_impact(step: MidpointStep, present: PresentContacts) -> MidpointStep:
 def without_impact(k: int) -> Impact:
     """None."""
     none = jnp.zeros(k, bool)
-    return Impact(none, jnp.zeros(k), none)
+    return Impact(none, jnp.zeros(k), none, jnp.zeros(()))
 
 
 def _locate(
@@ -111,7 +111,7 @@ def _locate(
     here = due & (delay <= first + _AT_ONCE * h) & (there.feature == step.contacts.feature)
     rows = jnp.where(here[:, None, None], there.rows, step.contacts.rows)
     drift = jnp.where(here[:, None], there.drift, step.contacts.drift)
-    return rows, drift, Impact(here, jnp.where(here, delay, 0.0), alone & ~due)
+    return rows, drift, Impact(here, jnp.where(here, delay, 0.0), alone & ~due, jnp.where(jnp.any(here), instant, 0.0))
 
 
 def _is_disturbed(

@@ -90,7 +90,8 @@ class PresentContacts(NamedTuple):
     def labels(self) -> Int[Array, " c"]:
         """Equal in two steps for contacts of the same features of the same shapes."""
         feature = self.kinematics.feature
-        return feature if self.number is None else _FEATURES * self.number + feature
+        # A sum with a number of a weak type would have 32 bits, too few.
+        return feature if self.number is None else _FEATURES * self.number + feature.astype(np.int64)
 
     def recall(self, labels: Int[Array, " c"], values: Array) -> tuple[Array, Bool[Array, " c"]]:
         """Values that belong to labels of an earlier step, zero for new contacts, and which are not new."""
