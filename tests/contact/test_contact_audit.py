@@ -114,11 +114,12 @@ _FAST = (ph.shapes.Box((0.3, 0.2, 0.1)), 0.5, 0.4)
 _TURNS_BACK = (ph.shapes.Box((0.3, 0.2, 0.1)), 0.0, 0.4)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("integrator", "drop", "save_every"),
     [
         # The second step of an impact without a bounce, without its first.
-        pytest.param("moreau", _FAST, 3, marks=pytest.mark.exhaustive),
+        ("moreau", _FAST, 3),
         # Friction of the first half of a step in which an impact elsewhere lifts the point.
         ("rattle", _TURNS_BACK, 1),
         # Slips that turn between frames.
@@ -141,6 +142,7 @@ def test_forces_outside_of_the_cone_are_broken_between_sparse_frames(integrator)
     assert wrong.audit()["friction_cone"].verdict == "broken"
 
 
+@pytest.mark.exhaustive
 def test_impacts_of_rattle_take_what_the_energy_loses():
     """Of a box whose corners strike the floor: the balance closes to what the smooth motion loses, with order 2."""
     drifts = []

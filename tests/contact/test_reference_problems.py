@@ -38,7 +38,17 @@ LOCATED = {
     "pendulum-wall": (1e-3, 1e-13),
 }
 """The same for `moreau`, whose bounces are at their instants where nothing else touches."""
-LONG = {"stack-5", "stack-1e4", "tripod", "three-cylinders", "dry-oscillator", "cradle-apart-3", "ladder-70", "woodpecker"}
+QUICK = {
+    "incline-stop",
+    "curved-puck",
+    "billiard",
+    "cube-thrown",
+    "rolls-30",
+    "bouncing-ball",
+    "oblique-slides",
+    "rocking-block",
+}
+"""These share two programs, of a ball and of a box on a floor."""
 ALPHA = {
     # In turning frames forces are of order 2 in rotations, impulses of constant friction not exact.
     "billiard": (5e-4, 1e-3, 0.15, 1e-12),
@@ -54,7 +64,7 @@ def cases() -> Iterator[Any]:
     for name, reference in REFERENCES.items():
         forms = ("SO3xR3", "minimal") if reference.joints else ("SO3xR3",)
         for method, form in itertools.product(METHODS, forms):
-            quick = method == "moreau" and form == "SO3xR3" and name not in LONG
+            quick = method == "moreau" and name in QUICK
             yield pytest.param(name, method, form, marks=() if quick else pytest.mark.exhaustive)
 
 
