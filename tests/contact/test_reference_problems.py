@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from reference_problems import REFERENCES, Reference, cylinders, energy, run, velocity
 
-import polhode as ph
-
 BOUNDS = {
     "incline-stop": (3e-5, 1e-12, 1e-15, 1e-13),
     "curved-puck": (2e-4,),
