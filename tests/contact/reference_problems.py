@@ -488,7 +488,7 @@ def woodpecker_errors(solution: Any) -> Errors:
     t, q = np.asarray(solution.t), np.asarray(solution.state[0])
     rises = np.flatnonzero((q[:-1, 2] < -0.1) & (q[1:, 2] >= -0.1))
     share = (-0.1 - q[rises, 2]) / (q[rises + 1, 2] - q[rises, 2])
-    times = t[rises] + share * (t[1] - t[0])
+    times = t[rises] + share * (t[rises + 1] - t[rises])
     periods, drops = np.diff(times)[-6:], -np.diff(np.interp(times, t, q[:, 0]))[-6:]
     return {
         "period": periods.mean() - 0.1461,

@@ -114,6 +114,7 @@ _FAST = (ph.shapes.Box((0.3, 0.2, 0.1)), 0.5, 0.4)
 _TURNS_BACK = (ph.shapes.Box((0.3, 0.2, 0.1)), 0.0, 0.4)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("integrator", "drop", "save_every"),
     [
@@ -133,7 +134,7 @@ def test_right_runs_with_many_impacts_break_nothing(integrator, drop, save_every
     assert not [row for row in audit.rows if row.accuracy == "wrong"]
 
 
-@pytest.mark.parametrize("integrator", ["moreau", "rattle"])
+@pytest.mark.parametrize("integrator", ["moreau", pytest.param("rattle", marks=pytest.mark.exhaustive)])
 def test_forces_outside_of_the_cone_are_broken_between_sparse_frames(integrator):
     sparse = ph.simulate(box_on_floor(velocity=(0.5, 0, 0)).problem("SO3xR3", t1=0.3, h=0.01), integrator, save_every=4)
     assert sparse.audit()["friction_cone"].verdict == "kept"
@@ -141,6 +142,7 @@ def test_forces_outside_of_the_cone_are_broken_between_sparse_frames(integrator)
     assert wrong.audit()["friction_cone"].verdict == "broken"
 
 
+@pytest.mark.exhaustive
 def test_impacts_of_rattle_take_what_the_energy_loses():
     """Of a box whose corners strike the floor: the balance closes to what the smooth motion loses, with order 2."""
     drifts = []
@@ -175,6 +177,7 @@ def test_unsolved_steps_are_counted(slide):
     assert "t = 0.3" in audit["unsolved_steps"].remark
 
 
+@pytest.mark.exhaustive
 def test_forces_that_the_motion_leaves_open_are_named():
     audit = ph.simulate(arm_on_table().problem("SO3xR3", t1=0.02, h=0.01)).audit()
     # Friction across the plane of the arm and the hinges carry the same.

@@ -76,13 +76,13 @@ def test_rattle_takes_all_contacts():
 
 
 def test_steps_too_long_for_machine_code_are_announced(monkeypatch):
-    monkeypatch.setattr(size_limits, "MACHINE_CODE", 1000)
+    monkeypatch.setattr(size_limits, "MACHINE_CODE", 300)
     model = ph.Model(gravity=(0, 0, -9.81))
     model.ground.add_shape(ph.shapes.Plane())
     # No other test has such a program, and this one is never kept.
-    shapes = [ph.shapes.Sphere(0.1, position=(0.3 * k, 0, 0)) for k in range(5)]
+    shapes = [ph.shapes.Sphere(0.1, position=(0.3 * k, 0, 0)) for k in range(2)]
     model.add_body(mass=1, inertia=(1, 1, 1), position=(0, 0, 0.2), shape=shapes)
     model.contacts(rolling=0.01)
     # Warnings are errors in tests: XLA doesn't begin.
-    with pytest.raises(ph.CompileTimeWarning, match=r"with 5 contacts.*too many for machine code.*add_contact"):
+    with pytest.raises(ph.CompileTimeWarning, match=r"with 2 contacts.*too many for machine code.*add_contact"):
         ph.simulate(model.problem(t1=0.1, h=0.01))

@@ -36,7 +36,7 @@ def test_a_shape_on_two_bodies_names_neither():
         model.add_contact(model.ground, shape)
 
 
-@pytest.mark.parametrize("by", ["drive", "belt"])
+@pytest.mark.parametrize("by", [pytest.param("drive", marks=pytest.mark.exhaustive), "belt"])
 def test_what_moves_contacts_has_no_wrong_balance(by):
     """A drive gives what friction takes, and a belt twice what the box gets."""
     model = box_on_floor(velocity=(0.5, 0, 0) if by == "drive" else (0, 0, 0))
@@ -54,7 +54,7 @@ def test_what_moves_contacts_has_no_wrong_balance(by):
 
 
 @pytest.mark.parametrize("gap", [1e-8, 1e-3])
-@pytest.mark.parametrize("method", ["moreau", "rattle"])
+@pytest.mark.parametrize("method", ["moreau", pytest.param("rattle", marks=pytest.mark.exhaustive)])
 def test_bodies_that_fall_together_stop_one_above_the_other(method, gap):
     model = ph.Model(gravity=(0, 0, -G))
     model.ground.add_shape(ph.shapes.Plane())
@@ -66,6 +66,7 @@ def test_bodies_that_fall_together_stop_one_above_the_other(method, gap):
     np.testing.assert_allclose(run.bodies["upper"].position[-1], (0, 0, 0.3), atol=1e-14)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("method", ["moreau", "rattle"])
 @pytest.mark.parametrize("side", [1, -1])
 def test_a_belt_does_not_move_across_itself(method, side):

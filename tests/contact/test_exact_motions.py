@@ -12,6 +12,7 @@ def simulate(model, t1, h, method="moreau", **options):
     return ph.simulate(model.problem("SO3xR3", t1=t1, h=h), integrator=method, **options)
 
 
+@pytest.mark.exhaustive
 def test_what_sticks_stays_for_a_hundred_seconds():
     block = on_floor(ph.shapes.Box((0.4, 0.3, 0.2)), tilted(20), mass=3.0, position=(0, 0, 0.1), friction=0.5)
     solution = simulate(block, 100.0, 0.01)

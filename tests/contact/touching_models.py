@@ -21,6 +21,16 @@ def box_on_floor(*, height: float = 0.1, friction: float = 0.3, **options: Any) 
     return model
 
 
+def puck_on_floor(*, friction: Any = 0.3, **options: Any) -> ph.Model:
+    """A puck of 2 kg with one point of contact, too inert to turn: its program is short."""
+    model = ph.Model(gravity=(0, 0, -G), units="SI")
+    model.ground.add_shape(ph.shapes.Plane(name="floor"))
+    shape = ph.shapes.Sphere(0.1, name="sole")
+    model.add_body(mass=2.0, inertia=(1e12,) * 3, shape=shape, position=(0, 0, 0.1), name="puck", **options)
+    model.contacts(friction=friction)
+    return model
+
+
 def pendulum_at_wall() -> ph.Model:
     """A pendulum of 2 kg and length 1 that leans on a smooth wall: its bob at x = 0.3, its radius 0.05."""
     model = ph.Model(gravity=(0, 0, -G), units="SI")
