@@ -1,4 +1,4 @@
-"""Solution of contact problems of many free bodies: Newton's method without matrices, from projected gradients."""
+"""Solution of contact problems of many free bodies: Gauss–Seidel sweeps, and Newton's method without matrices."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from polhode.contact.laws import Impulses, linearise, project, residual
 from polhode.contact.newton_solver import COMPLIANCE, CONTINUATION
 from polhode.contact.sparse import krylov
 from polhode.contact.sparse.body_elimination import Edges, Elimination
+from polhode.contact.sparse.contact_numbers import POINTS
+from polhode.contact.sparse.gauss_seidel import gauss_seidel
 from polhode.contact.sparse.small_inverses import invert, matmul, multiply
 from polhode.contact.sparse.sparse_problem import ScaledProblem, SparseProblem
 
@@ -37,32 +39,34 @@ _STAGE, _STAGE_GOAL = 10, 0.03
 
 
 class _Round(NamedTuple):
-    """One attempt: gradient steps, then at most `limit` iterations of Newton's method, with or without continuation."""
+    """One attempt of Newton's method.
 
-    gradients: int
-    softness: float
-    limit: int
+    - `sweeps`, `gradients`: most sweeps of Gauss–Seidel's method and steps along gradients before it.
+    - `softness`: with which it begins: more than zero for a continuation. - `limit`: of iterations.
+    """
+
+    sweeps: int = 0
+    gradients: int = 0
+    softness: float = 0.0
+    limit: int = 12
 
 
 _ROUNDS = (
-    _Round(0, 0.0, 6),
-    _Round(40, 0.0, 8),
-    _Round(200, 0.0, 12),
-    _Round(400, CONTINUATION, 50),
-    _Round(1000, 0.0, 20),
-    _Round(4000, 0.0, 20),
+    _Round(sweeps=20, limit=4),
+    _Round(sweeps=200, limit=6),
+    _Round(sweeps=1000),
+    _Round(softness=CONTINUATION, limit=50),
+    _Round(sweeps=3000),
+    _Round(gradients=1000),
+    _Round(sweeps=10000),
 )
-"""Without a guess the first one is left out. Newton's method from the guess solves what is at rest or in smooth motion;
-where contacts open and close, gradient steps find them."""
+"""An iteration of Newton's method costs as much as some hundred sweeps: these find which contacts open and slide."""
 
-_PATIENT = 1
-"""Rounds after which a residual of `_ENOUGH` times the tolerance is taken: points of a patch
-that neither stick nor slide leave so much, at speeds of 1e-9 m/s."""
+_INCONSISTENT = 1e-8
+"""Residual up to which a problem counts as solved whose impulses are not determined, as in `solver`."""
 
-_ENOUGH = 1000
-
-_SOLVED = 1e4
-"""The same after all rounds, up to which a problem counts as solved."""
+_EXACT_ROUNDS = 4
+"""Rounds after which such a residual ends the search."""
 
 
 class SparseSolution(NamedTuple):
@@ -101,30 +105,52 @@ def solve(problem: SparseProblem, guess: Float[Array, "k rows"], tolerance: floa
     size = jnp.where(alone > 0, alone, 1.0)
     edges = Edges.of(problem.rows, problem.active, problem.order)
     table = [jnp.asarray(column) for column in zip(*_ROUNDS, strict=True)]
-    warm = jnp.any(z != 0)
+    goal = tolerance * size
+    inconsistent = jnp.maximum(tolerance, _INCONSISTENT) * size
 
-    def more(loop: tuple[Array, _Search]) -> Array:
-        count, search = loop
-        goal = jnp.where(count == 0, _SAME, jnp.where(count < _PATIENT, tolerance, _ENOUGH * tolerance))
-        return (count < len(_ROUNDS)) & (search.residual > goal * size)
+    def enough(search: _Search) -> Array:
+        return jnp.where(_is_determined(scaled, search.z), goal, inconsistent)
 
-    def attempt(loop: tuple[Array, _Search]) -> tuple[Array, _Search]:
-        count, best = loop
-        gradients, softness, limit = (column[count] for column in table)
-        z = _descend(scaled, best.z, gradients)
-        begin = _begin(scaled, z, softness, best)
+    def more(loop: tuple[Array, _Search, Impulses]) -> Array:
+        count, search, _ = loop
+        later = jnp.where(count < _EXACT_ROUNDS, goal, enough(search))
+        return (count < len(_ROUNDS)) & (search.residual > jnp.where(count == 0, _SAME * size, later))
+
+    def attempt(loop: tuple[Array, _Search, Impulses]) -> tuple[Array, _Search, Impulses]:
+        count, best, z = loop
+        sweeps, gradients, softness, limit = (column[count] for column in table)
+        z = gauss_seidel(scaled, z, sweeps, goal)
+        begin = _begin(scaled, _descend(scaled, z, gradients), softness, best)
         end = _newton(scaled, edges, begin, size, tolerance, limit)
+        z = jnp.where(end.residual < begin.residual, end.z, begin.z)
         lower = end.residual < best.residual
         kept = jax.tree.map(lambda new, old: jnp.where(lower, new, old), end, best)
-        return count + 1, kept._replace(iterations=end.iterations, inner=end.inner)
+        return count + 1, kept._replace(iterations=end.iterations, inner=end.inner), z
 
     none = jnp.zeros((), int)
     start = _Search(z, z, jnp.inf * size, jnp.zeros(()), none, none, none, jnp.asarray(False))
-    _, search = jax.lax.while_loop(more, attempt, (jnp.where(warm, 0, 1), _begin(scaled, z, 0.0, start)))
+    _, search, _ = jax.lax.while_loop(more, attempt, (none, _begin(scaled, z, 0.0, start), z))
     return SparseSolution(
         scaled.scale * search.z, search.residual / size, search.iterations, search.inner,
-        search.residual <= _SOLVED * tolerance * size,
+        search.residual <= enough(search),
     )  # fmt: skip
+
+
+def _is_determined(scaled: ScaledProblem, z: Impulses) -> Array:
+    """Whether single impulses may be unique: no two contacts of the same bodies stick, no more than bodies can tell.
+
+    Contacts of a pair of shapes are next to each other.
+    """
+    rows = scaled.problem.rows
+    pressed = z[:, 0] > 0
+    square = jnp.sum(z[:, 1:3] ** 2, axis=1)
+    sticks = pressed & (square < (1 - 1e-9) * z[:, 0] ** 2) & scaled.present[:, 1]
+    single = jnp.asarray(True)
+    for apart in range(1, min(POINTS, len(z))):
+        same = (rows.first[apart:] == rows.first[:-apart]) & (rows.second[apart:] == rows.second[:-apart])
+        single = single & ~jnp.any(same & sticks[apart:] & sticks[:-apart])
+    number = jnp.sum(jnp.where(pressed, 1, 0)) + 2 * jnp.sum(jnp.where(sticks, 1, 0))
+    return single & (number <= 6 * (len(scaled.problem.bodies.mass) - 1))
 
 
 def _begin(scaled: ScaledProblem, z: Impulses, softness: Any, before: _Search) -> _Search:
