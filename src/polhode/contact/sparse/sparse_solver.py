@@ -12,7 +12,6 @@ from polhode.contact.laws import Impulses, linearise, project, residual
 from polhode.contact.newton_solver import COMPLIANCE, CONTINUATION
 from polhode.contact.sparse import krylov
 from polhode.contact.sparse.body_elimination import Edges, Elimination
-from polhode.contact.sparse.contact_numbers import POINTS
 from polhode.contact.sparse.gauss_seidel import gauss_seidel
 from polhode.contact.sparse.small_inverses import invert, matmul, multiply
 from polhode.contact.sparse.sparse_problem import ScaledProblem, SparseProblem
@@ -53,12 +52,12 @@ class _Round(NamedTuple):
 
 _ROUNDS = (
     _Round(sweeps=20, limit=4),
-    _Round(sweeps=200, limit=6),
+    _Round(sweeps=100, limit=6),
+    _Round(sweeps=500),
     _Round(sweeps=1000),
     _Round(softness=CONTINUATION, limit=50),
-    _Round(sweeps=3000),
     _Round(gradients=1000),
-    _Round(sweeps=10000),
+    _Round(sweeps=3000),
 )
 """An iteration of Newton's method costs as much as some hundred sweeps: these find which contacts open and slide."""
 
@@ -83,7 +82,10 @@ class SparseSolution(NamedTuple):
 
 
 class _Search(NamedTuple):
-    """Where Newton's method is: impulses z, w = Az + c, the largest residual of the laws, and the softness."""
+    """Where Newton's method is: impulses z, w = Az + c, the largest residual of the laws, and the softness.
+
+    - `determined`: whether no direction was about as large as the residual over the compliance.
+    """
 
     z: Impulses
     w: Impulses
@@ -92,6 +94,7 @@ class _Search(NamedTuple):
     since: Int[Array, ""]
     iterations: Int[Array, ""]
     inner: Int[Array, ""]
+    determined: Bool[Array, ""]
     stalled: Bool[Array, ""]
 
 
@@ -109,7 +112,7 @@ def solve(problem: SparseProblem, guess: Float[Array, "k rows"], tolerance: floa
     inconsistent = jnp.maximum(tolerance, _INCONSISTENT) * size
 
     def enough(search: _Search) -> Array:
-        return jnp.where(_is_determined(scaled, search.z), goal, inconsistent)
+        return jnp.where(search.determined, goal, inconsistent)
 
     def more(loop: tuple[Array, _Search, Impulses]) -> Array:
         count, search, _ = loop
@@ -125,32 +128,16 @@ def solve(problem: SparseProblem, guess: Float[Array, "k rows"], tolerance: floa
         z = jnp.where(end.residual < begin.residual, end.z, begin.z)
         lower = end.residual < best.residual
         kept = jax.tree.map(lambda new, old: jnp.where(lower, new, old), end, best)
-        return count + 1, kept._replace(iterations=end.iterations, inner=end.inner), z
+        counts = {"iterations": end.iterations, "inner": end.inner}
+        return count + 1, kept._replace(determined=best.determined & end.determined, **counts), z
 
     none = jnp.zeros((), int)
-    start = _Search(z, z, jnp.inf * size, jnp.zeros(()), none, none, none, jnp.asarray(False))
+    start = _Search(z, z, jnp.inf * size, jnp.zeros(()), none, none, none, jnp.asarray(True), jnp.asarray(False))
     _, search, _ = jax.lax.while_loop(more, attempt, (none, _begin(scaled, z, 0.0, start), z))
     return SparseSolution(
         scaled.scale * search.z, search.residual / size, search.iterations, search.inner,
         search.residual <= enough(search),
     )  # fmt: skip
-
-
-def _is_determined(scaled: ScaledProblem, z: Impulses) -> Array:
-    """Whether single impulses may be unique: no two contacts of the same bodies stick, no more than bodies can tell.
-
-    Contacts of a pair of shapes are next to each other.
-    """
-    rows = scaled.problem.rows
-    pressed = z[:, 0] > 0
-    square = jnp.sum(z[:, 1:3] ** 2, axis=1)
-    sticks = pressed & (square < (1 - 1e-9) * z[:, 0] ** 2) & scaled.present[:, 1]
-    single = jnp.asarray(True)
-    for apart in range(1, min(POINTS, len(z))):
-        same = (rows.first[apart:] == rows.first[:-apart]) & (rows.second[apart:] == rows.second[:-apart])
-        single = single & ~jnp.any(same & sticks[apart:] & sticks[:-apart])
-    number = jnp.sum(jnp.where(pressed, 1, 0)) + 2 * jnp.sum(jnp.where(sticks, 1, 0))
-    return single & (number <= 6 * (len(scaled.problem.bodies.mass) - 1))
 
 
 def _begin(scaled: ScaledProblem, z: Impulses, softness: Any, before: _Search) -> _Search:
@@ -216,8 +203,14 @@ def _iterate(scaled: ScaledProblem, edges: Edges, search: _Search, size: Array, 
     d = jnp.where(jnp.isfinite(jnp.sum(d)), d, 0.0)
     change = scaled.product(d)
     F_at = lambda t: residual(scaled, z - t * d, w - t * change + soft * (z - t * d))  # noqa: E731
+    used = jnp.where(early, level * COMPLIANCE, least)
+    determined = 30 * used * jnp.max(jnp.abs(d)) <= jnp.max(jnp.abs(F))
     t, lower, left = _line_search(F_at, F, goal)
     bold = early & (search.since < 4)
+    # Along what moves nothing, residuals fall where the first contact opens or slides.
+    edge = _boundary(scaled, z, d)
+    meets = ~lower & ~bold & (jnp.max(jnp.abs(F_at(edge))) <= 1.01 * jnp.max(jnp.abs(F)))
+    t, lower = jnp.where(meets, edge, t), lower | meets
     t = jnp.where(lower | bold, t, 0.0)
     z1 = z - t * d
     w1 = scaled.product(z1) + scaled.constant
@@ -227,7 +220,8 @@ def _iterate(scaled: ScaledProblem, edges: Edges, search: _Search, size: Array, 
     following = jnp.where(over, jnp.where(level > 100, 0.01 * level, 0.0), level)
     return _Search(
         z=z1, w=w1, residual=last, softness=following, since=jnp.where(over, 0, search.since + 1),
-        iterations=search.iterations + 1, inner=search.inner + inner, stalled=~lower & ~bold & ~over,
+        iterations=search.iterations + 1, inner=search.inner + inner,
+        determined=search.determined & determined, stalled=~lower & ~bold & ~over,
     )  # fmt: skip
 
 
@@ -250,6 +244,21 @@ def _line_search(F_at: Any, F: Impulses, goal: Array) -> tuple[Array, Array, Arr
     t, last = jax.lax.while_loop(more, halve, (one, F_at(one)))
     lower = accept(t, last)
     return jnp.where(lower, t, one), lower, jnp.max(jnp.abs(last))
+
+
+def _boundary(scaled: ScaledProblem, z: Impulses, d: Impulses) -> Array:
+    """The first t up to 1 at which z − td of some contact is at its bound of normal impulses or of friction."""
+    normal, pace = z[:, 0] - scaled.least, d[:, 0]
+    opens = (normal > 0) & (pace > 0)
+    first = jnp.where(opens, normal / jnp.where(opens, pace, 1.0), 1.0)
+    a = jnp.sum(d[:, 1:3] ** 2, axis=1) - pace**2
+    b = 2 * (z[:, 0] * pace - jnp.sum(z[:, 1:3] * d[:, 1:3], axis=1))
+    c = jnp.sum(z[:, 1:3] ** 2, axis=1) - z[:, 0] ** 2
+    square = b * b - 4 * a * c
+    below = b + jnp.sqrt(jnp.maximum(square, 0.0))
+    slides = (c < -1e-12 * z[:, 0] ** 2) & (z[:, 0] > 0) & (square > 0) & (below > 0) & scaled.present[:, 1]
+    second = jnp.where(slides, -2 * c / jnp.where(slides, below, 1.0), 1.0)
+    return jnp.minimum(jnp.min(jnp.minimum(first, second), initial=1.0), 1.0)
 
 
 def _direction(

@@ -128,7 +128,7 @@ class SparseMoreau(AbstractImpulseMethod):
 
         def more(last: _Round) -> Array:
             scale = 1.0 + jnp.max(jnp.abs(last.x))
-            return (last.change > CONVERGED * scale) & (last.number < self.max_rounds)
+            return (last.change > CONVERGED * scale) & (last.number < self.max_rounds) & last.solved
 
         factors = step.system.kkt.factor(step.system.mass(step.t, step.middle), (), ())
         return jax.lax.while_loop(more, lambda last: self._round(step, factors, last), first)
