@@ -19,6 +19,10 @@ _SETTLED = 0.1
 """Largest change of a sweep, in parts of the goal, at which sweeps end."""
 
 
+DIVERGED = 1e3
+"""The same, in parts of the impulses that stop each contact alone, from which friction of known direction jams them."""
+
+
 class _Table(NamedTuple):
     """What a sweep needs of each contact, in scaled units.
 
@@ -43,10 +47,12 @@ class _Table(NamedTuple):
         return cls(rows, responses, scaled.own, scaled.constant, scaled.step, scaled.least)  # type: ignore[arg-type]
 
 
-def gauss_seidel(scaled: ScaledProblem, z: Impulses, limit: Array, goal: Array) -> Impulses:
-    """Impulses after at most `limit` sweeps, forward and backward in turn, or after fewer that reach the goal.
+def gauss_seidel(
+    scaled: ScaledProblem, z: Impulses, limit: Array, goal: Array, size: Array
+) -> tuple[Impulses, Array]:
+    """Impulses after at most `limit` sweeps, forward and backward in turn, and whether they grow without bound.
 
-    One contact after the other, its normal impulse before the others: the cost of a sweep is linear in the contacts.
+    Sweeps end at a change far below the goal. One contact after the other, its normal impulse before the others: the cost of a sweep is linear in the contacts.
     """
     table, problem = _Table.of(scaled), scaled.problem
     first, second = problem.rows.first, problem.rows.second
@@ -73,11 +79,13 @@ def gauss_seidel(scaled: ScaledProblem, z: Impulses, limit: Array, goal: Array) 
         return number + 1, V, z, largest
 
     def more(loop: tuple[Array, ...]) -> Array:
-        return (loop[0] < limit) & (loop[3] > _SETTLED * goal)
+        first = loop[0] == 0
+        return (loop[0] < limit) & (first | ((loop[3] > _SETTLED * goal) & (loop[3] < DIVERGED * size)))
 
     response: Spatial = scaled.response(z)
     V = jnp.concatenate((response.angular, response.linear), axis=1)
-    return jax.lax.while_loop(more, sweep, (jnp.zeros_like(limit), V, z, jnp.asarray(jnp.inf)))[2]
+    _, _, z, largest = jax.lax.while_loop(more, sweep, (jnp.zeros_like(limit), V, z, jnp.zeros(())))
+    return z, largest >= DIVERGED * size
 
 
 def _renew(contact: _Table, z: Array, first: Array, second: Array) -> tuple[Array, Array, Array, Array]:

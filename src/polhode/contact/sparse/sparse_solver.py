@@ -122,14 +122,15 @@ def solve(problem: SparseProblem, guess: Float[Array, "k rows"], tolerance: floa
     def attempt(loop: tuple[Array, _Search, Impulses]) -> tuple[Array, _Search, Impulses]:
         count, best, z = loop
         sweeps, gradients, softness, limit = (column[count] for column in table)
-        z = gauss_seidel(scaled, z, sweeps, goal)
+        z, diverges = gauss_seidel(scaled, z, sweeps, goal, size)
         begin = _begin(scaled, _descend(scaled, z, gradients), softness, best)
-        end = _newton(scaled, edges, begin, size, tolerance, limit)
+        end = _newton(scaled, edges, begin, size, tolerance, jnp.where(diverges, 0, limit))
         z = jnp.where(end.residual < begin.residual, end.z, begin.z)
         lower = end.residual < best.residual
         kept = jax.tree.map(lambda new, old: jnp.where(lower, new, old), end, best)
         counts = {"iterations": end.iterations, "inner": end.inner}
-        return count + 1, kept._replace(determined=best.determined & end.determined, **counts), z
+        following = jnp.where(diverges, len(_ROUNDS), count + 1)
+        return following, kept._replace(determined=best.determined & end.determined, **counts), z
 
     none = jnp.zeros((), int)
     start = _Search(z, z, jnp.inf * size, jnp.zeros(()), none, none, none, jnp.asarray(True), jnp.asarray(False))
