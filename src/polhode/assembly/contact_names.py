@@ -63,7 +63,7 @@ def _lists_of(contacts: ListedContacts) -> dict[str, Any]:
     table, law = contacts.table, contacts.law
     rules = np.array(table.rules)
     # A shape and the others of its body have no rule; with that of most others there are fewer classes.
-    own = np.array([owner for owner, _ in contacts.owners])
+    own = np.array([owner for owner, _ in contacts.shape_names])
     most = np.max(rules, axis=1, initial=-1)
     rules = np.where(own[:, None] == own[None, :], most[:, None], rules)
     rows, classes = np.unique(rules, axis=0, return_inverse=True)
@@ -73,7 +73,7 @@ def _lists_of(contacts: ListedContacts) -> dict[str, Any]:
         slots[kind.first, kind.second] = points_of(table.kinds[kind.first], table.kinds[kind.second])
     numbers = {"friction": law.friction, "drilling": law.drilling, "rolling": law.rolling}
     return {
-        "owners": [list(owner) for owner in contacts.owners],
+        "owners": [list(owner) for owner in contacts.shape_names],
         "kinds": table.kind_of().tolist(),
         "slots": slots.tolist(),
         "classes": classes.reshape(-1).tolist(),

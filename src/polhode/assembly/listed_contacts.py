@@ -61,7 +61,7 @@ def build_listed_contacts(model: ModelParts, layout: AbstractLayout, table: Rule
     return ListedContacts(
         table=ShapeTable(kinds, nodes, jnp.asarray(radius), jnp.asarray(rules), pair_kinds, tuple(still)),
         law=law_of(model.contact_rules),
-        owners=tuple((body.name, shape.name) for body, shape in shapes),
+        shape_names=tuple((body.name, shape.name) for body, shape in shapes),
         rule_names=tuple(rule.name for rule in model.contact_rules),
         room=room,
     )

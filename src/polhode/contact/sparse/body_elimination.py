@@ -82,11 +82,11 @@ class Elimination(NamedTuple):
         edges: Edges,
     ) -> Elimination:
         """Of M + W̃ᵀ H W, H given by contacts."""
-        whole, b = tuple(map(_whole, (rows, columns))), len(bodies.mass)
+        sides, b = tuple(map(whole, (rows, columns))), len(bodies.mass)
         blocks = []
-        for column in whole[1]:
+        for column in sides[1]:
             moved = matmul(jnp.swapaxes(column, 1, 2), stiffness)
-            blocks.append([matmul(moved, row) for row in whole[0]])
+            blocks.append([matmul(moved, row) for row in sides[0]])
         k = len(rows.first)
         diagonal = _masses(bodies).at[rows.first].add(blocks[0][0]).at[rows.second].add(blocks[1][1])
         swapped = edges.swapped[:, None, None]
@@ -139,7 +139,7 @@ class Elimination(NamedTuple):
         return Spatial(x[:, :3], x[:, 3:])
 
 
-def _whole(rows: ContactRows) -> tuple[Float[Array, "k rows 6"], Float[Array, "k rows 6"]]:
+def whole(rows: ContactRows) -> tuple[Float[Array, "k rows 6"], Float[Array, "k rows 6"]]:
     """Rows by the velocities of the first and of the second body."""
     first = jnp.concatenate((-rows.of_first, -rows.linear), axis=2)
     return first, jnp.concatenate((rows.of_second, rows.linear), axis=2)

@@ -59,13 +59,13 @@ class ListedContacts(AbstractContactSet):
     """Contacts between the shapes of many free bodies.
 
     - `table`: the shapes. - `law`: numbers of each rule.
-    - `owners`: names of the body and of the shape, for each shape; `rule_names`: of rules.
+    - `shape_names`: names of the body and of the shape, for each shape; `rule_names`: of rules.
     - `room`: how many points may touch at a time.
     """
 
     table: ShapeTable
     law: ContactLaw
-    owners: tuple[tuple[str, str | None], ...] = eqx.field(static=True)
+    shape_names: tuple[tuple[str, str | None], ...] = eqx.field(static=True)
     rule_names: tuple[str | None, ...] = eqx.field(static=True)
     room: int = eqx.field(static=True)
 
@@ -181,7 +181,7 @@ class ListedContacts(AbstractContactSet):
             groups.append(group)
             for one, other in mine.tolist():
                 rule = int(np.asarray(self.table.rules)[one, other])
-                (first, its), (second, others) = self.owners[one], self.owners[other]
+                (first, its), (second, others) = self.shape_names[one], self.shape_names[other]
                 labels += [
                     ShapePair(first, second, its, others, self.rule_names[rule], point) for point in range(group.slots)
                 ]

@@ -1,4 +1,4 @@
-"""Solution of contact problems of many free bodies: Newton's method without matrices, from projected gradients."""
+"""Solution of contact problems of many free bodies: Gauss–Seidel sweeps, and Newton's method without matrices."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from polhode.contact.laws import Impulses, linearise, project, residual
 from polhode.contact.newton_solver import COMPLIANCE, CONTINUATION
 from polhode.contact.sparse import krylov
 from polhode.contact.sparse.body_elimination import Edges, Elimination
+from polhode.contact.sparse.gauss_seidel import gauss_seidel
 from polhode.contact.sparse.small_inverses import invert, matmul, multiply
 from polhode.contact.sparse.sparse_problem import ScaledProblem, SparseProblem
 
@@ -37,32 +38,34 @@ _STAGE, _STAGE_GOAL = 10, 0.03
 
 
 class _Round(NamedTuple):
-    """One attempt: gradient steps, then at most `limit` iterations of Newton's method, with or without continuation."""
+    """One attempt of Newton's method.
 
-    gradients: int
-    softness: float
-    limit: int
+    - `sweeps`, `gradients`: most sweeps of Gauss–Seidel's method and steps along gradients before it.
+    - `softness`: with which it begins: more than zero for a continuation. - `limit`: of iterations.
+    """
+
+    sweeps: int = 0
+    gradients: int = 0
+    softness: float = 0.0
+    limit: int = 12
 
 
 _ROUNDS = (
-    _Round(0, 0.0, 6),
-    _Round(40, 0.0, 8),
-    _Round(200, 0.0, 12),
-    _Round(400, CONTINUATION, 50),
-    _Round(1000, 0.0, 20),
-    _Round(4000, 0.0, 20),
+    _Round(sweeps=20, limit=4),
+    _Round(sweeps=100, limit=6),
+    _Round(sweeps=500),
+    _Round(sweeps=1000),
+    _Round(softness=CONTINUATION, limit=50),
+    _Round(gradients=1000),
+    _Round(sweeps=3000),
 )
-"""Without a guess the first one is left out. Newton's method from the guess solves what is at rest or in smooth motion;
-where contacts open and close, gradient steps find them."""
+"""An iteration of Newton's method costs as much as some hundred sweeps: these find which contacts open and slide."""
 
-_PATIENT = 1
-"""Rounds after which a residual of `_ENOUGH` times the tolerance is taken: points of a patch
-that neither stick nor slide leave so much, at speeds of 1e-9 m/s."""
+_INCONSISTENT = 1e-8
+"""Residual up to which a problem counts as solved whose impulses are not determined, as in `solver`."""
 
-_ENOUGH = 1000
-
-_SOLVED = 1e4
-"""The same after all rounds, up to which a problem counts as solved."""
+_EXACT_ROUNDS = 4
+"""Rounds after which such a residual ends the search."""
 
 
 class SparseSolution(NamedTuple):
@@ -79,7 +82,10 @@ class SparseSolution(NamedTuple):
 
 
 class _Search(NamedTuple):
-    """Where Newton's method is: impulses z, w = Az + c, the largest residual of the laws, and the softness."""
+    """Where Newton's method is: impulses z, w = Az + c, the largest residual of the laws, and the softness.
+
+    - `determined`: whether no direction was about as large as the residual over the compliance.
+    """
 
     z: Impulses
     w: Impulses
@@ -88,6 +94,7 @@ class _Search(NamedTuple):
     since: Int[Array, ""]
     iterations: Int[Array, ""]
     inner: Int[Array, ""]
+    determined: Bool[Array, ""]
     stalled: Bool[Array, ""]
 
 
@@ -101,29 +108,36 @@ def solve(problem: SparseProblem, guess: Float[Array, "k rows"], tolerance: floa
     size = jnp.where(alone > 0, alone, 1.0)
     edges = Edges.of(problem.rows, problem.active, problem.order)
     table = [jnp.asarray(column) for column in zip(*_ROUNDS, strict=True)]
-    warm = jnp.any(z != 0)
+    goal = tolerance * size
+    inconsistent = jnp.maximum(tolerance, _INCONSISTENT) * size
 
-    def more(loop: tuple[Array, _Search]) -> Array:
-        count, search = loop
-        goal = jnp.where(count == 0, _SAME, jnp.where(count < _PATIENT, tolerance, _ENOUGH * tolerance))
-        return (count < len(_ROUNDS)) & (search.residual > goal * size)
+    def enough(search: _Search) -> Array:
+        return jnp.where(search.determined, goal, inconsistent)
 
-    def attempt(loop: tuple[Array, _Search]) -> tuple[Array, _Search]:
-        count, best = loop
-        gradients, softness, limit = (column[count] for column in table)
-        z = _descend(scaled, best.z, gradients)
-        begin = _begin(scaled, z, softness, best)
-        end = _newton(scaled, edges, begin, size, tolerance, limit)
+    def more(loop: tuple[Array, _Search, Impulses]) -> Array:
+        count, search, _ = loop
+        later = jnp.where(count < _EXACT_ROUNDS, goal, enough(search))
+        return (count < len(_ROUNDS)) & (search.residual > jnp.where(count == 0, _SAME * size, later))
+
+    def attempt(loop: tuple[Array, _Search, Impulses]) -> tuple[Array, _Search, Impulses]:
+        count, best, z = loop
+        sweeps, gradients, softness, limit = (column[count] for column in table)
+        z, diverges = gauss_seidel(scaled, z, sweeps, goal, size)
+        begin = _begin(scaled, _descend(scaled, z, gradients), softness, best)
+        end = _newton(scaled, edges, begin, size, tolerance, jnp.where(diverges, 0, limit))
+        z = jnp.where(end.residual < begin.residual, end.z, begin.z)
         lower = end.residual < best.residual
         kept = jax.tree.map(lambda new, old: jnp.where(lower, new, old), end, best)
-        return count + 1, kept._replace(iterations=end.iterations, inner=end.inner)
+        counts = {"iterations": end.iterations, "inner": end.inner}
+        following = jnp.where(diverges, len(_ROUNDS), count + 1)
+        return following, kept._replace(determined=best.determined & end.determined, **counts), z
 
     none = jnp.zeros((), int)
-    start = _Search(z, z, jnp.inf * size, jnp.zeros(()), none, none, none, jnp.asarray(False))
-    _, search = jax.lax.while_loop(more, attempt, (jnp.where(warm, 0, 1), _begin(scaled, z, 0.0, start)))
+    start = _Search(z, z, jnp.inf * size, jnp.zeros(()), none, none, none, jnp.asarray(True), jnp.asarray(False))
+    _, search, _ = jax.lax.while_loop(more, attempt, (none, _begin(scaled, z, 0.0, start), z))
     return SparseSolution(
         scaled.scale * search.z, search.residual / size, search.iterations, search.inner,
-        search.residual <= _SOLVED * tolerance * size,
+        search.residual <= enough(search),
     )  # fmt: skip
 
 
@@ -190,8 +204,14 @@ def _iterate(scaled: ScaledProblem, edges: Edges, search: _Search, size: Array, 
     d = jnp.where(jnp.isfinite(jnp.sum(d)), d, 0.0)
     change = scaled.product(d)
     F_at = lambda t: residual(scaled, z - t * d, w - t * change + soft * (z - t * d))  # noqa: E731
+    used = jnp.where(early, level * COMPLIANCE, least)
+    determined = 30 * used * jnp.max(jnp.abs(d)) <= jnp.max(jnp.abs(F))
     t, lower, left = _line_search(F_at, F, goal)
     bold = early & (search.since < 4)
+    # Along what moves nothing, residuals fall where the first contact opens or slides.
+    edge = _boundary(scaled, z, d)
+    meets = ~lower & ~bold & (jnp.max(jnp.abs(F_at(edge))) <= 1.01 * jnp.max(jnp.abs(F)))
+    t, lower = jnp.where(meets, edge, t), lower | meets
     t = jnp.where(lower | bold, t, 0.0)
     z1 = z - t * d
     w1 = scaled.product(z1) + scaled.constant
@@ -201,7 +221,8 @@ def _iterate(scaled: ScaledProblem, edges: Edges, search: _Search, size: Array, 
     following = jnp.where(over, jnp.where(level > 100, 0.01 * level, 0.0), level)
     return _Search(
         z=z1, w=w1, residual=last, softness=following, since=jnp.where(over, 0, search.since + 1),
-        iterations=search.iterations + 1, inner=search.inner + inner, stalled=~lower & ~bold & ~over,
+        iterations=search.iterations + 1, inner=search.inner + inner,
+        determined=search.determined & determined, stalled=~lower & ~bold & ~over,
     )  # fmt: skip
 
 
@@ -224,6 +245,21 @@ def _line_search(F_at: Any, F: Impulses, goal: Array) -> tuple[Array, Array, Arr
     t, last = jax.lax.while_loop(more, halve, (one, F_at(one)))
     lower = accept(t, last)
     return jnp.where(lower, t, one), lower, jnp.max(jnp.abs(last))
+
+
+def _boundary(scaled: ScaledProblem, z: Impulses, d: Impulses) -> Array:
+    """The first t up to 1 at which z − td of some contact is at its bound of normal impulses or of friction."""
+    normal, pace = z[:, 0] - scaled.least, d[:, 0]
+    opens = (normal > 0) & (pace > 0)
+    first = jnp.where(opens, normal / jnp.where(opens, pace, 1.0), 1.0)
+    a = jnp.sum(d[:, 1:3] ** 2, axis=1) - pace**2
+    b = 2 * (z[:, 0] * pace - jnp.sum(z[:, 1:3] * d[:, 1:3], axis=1))
+    c = jnp.sum(z[:, 1:3] ** 2, axis=1) - z[:, 0] ** 2
+    square = b * b - 4 * a * c
+    below = b + jnp.sqrt(jnp.maximum(square, 0.0))
+    slides = (c < -1e-12 * z[:, 0] ** 2) & (z[:, 0] > 0) & (square > 0) & (below > 0) & scaled.present[:, 1]
+    second = jnp.where(slides, -2 * c / jnp.where(slides, below, 1.0), 1.0)
+    return jnp.minimum(jnp.min(jnp.minimum(first, second), initial=1.0), 1.0)
 
 
 def _direction(
