@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import polhode as ph
 from polhode import Result
 from polhode.compiler import size_limits
+from polhode.systems.mechanical.contact_set import ContactKinematics, PresentContacts
 
 
 def feet(room: int | None, form: str = "SO3xR3") -> ph.Problem:
@@ -62,6 +64,21 @@ def test_the_first_forces_are_those_of_the_start():
     forces = run.contacts["cube"].normal_forces
     np.testing.assert_allclose(forces[:, :4], 0.0, atol=1e-12)
     np.testing.assert_allclose(forces[:, 4:], 2 * 9.81 / 4, rtol=1e-9)
+
+
+def test_labels_tell_contacts_apart_whatever_the_type_of_their_numbers():
+    """Numbers from loops with a branch have a weak type, which gives way to the 32 bits of features."""
+    number = jnp.full(3, 2)
+    assert number.weak_type
+    zero = jnp.zeros((3, 3))
+    for numbers in (number, jnp.asarray([2, 2, 2])):
+        present = PresentContacts(
+            ContactKinematics(zero[0], zero[:, :, None], zero, jnp.array([0, 1, 2**31 - 1], jnp.int32)),
+            None,
+            numbers,
+            zero[0, 0],
+        )
+        assert present.labels.tolist() == [2 * 2**32, 2 * 2**32 + 1, 2 * 2**32 + 2**31 - 1]
 
 
 def test_more_contacts_than_there_is_room_for_end_the_run():

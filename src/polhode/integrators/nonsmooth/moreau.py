@@ -38,7 +38,7 @@ class Moreau(AbstractTimeStepper):
     With q½ = move(q₀, ½hv₀) and W, B, M there, v̄ = ½(v₀ + v₁), q̄ = move(q₀, ½hv̄):
 
     $$M(v_1 - v_0) = h f(t_{1/2}, \bar q, \bar v) - B^T\Lambda + W^T P,\quad B(q_1)v_1 + \partial_t\Phi = 0,\quad
-    q_1 = \mathrm{move}(q_{1/2}, \tfrac h2 v_1 - \tau M^{-1}W^TP)$$
+    q_1 = \mathrm{move}(\mathrm{move}(q_{1/2}, \tau v_1 - \tau M^{-1}W^TP), (\tfrac h2 - \tau) v_1)$$
 
     and the laws between impulses P and relative velocities $u^- = Wv_0 + \chi$, $u^+ = Wv_1 + \chi$:
     $0 \le P_N \perp u_N^+ - \ell \ge 0$ and $P_T$ in the friction ellipse of $P_N$, against $u_T^+ + e_T u_T^-$.

@@ -121,10 +121,14 @@ def _is_disturbed(
     bounces: Bool[Array, " k"],
     delay: Float[Array, " k"],
 ) -> Bool[Array, " k"]:
-    """Contacts that others are coupled with which touch at another time of the step."""
+    """Contacts that others are coupled with which touch at another time of the step in which they bounce.
+
+    For those that wait it is the next step; disturbed there, they would bounce in its middle, when they are through.
+    """
     (k, rows, n), h = step.contacts.rows.shape, step.h
     rate = jnp.minimum(jnp.minimum(step.slips(step.start[1])[:, 0], without), 0.0)
-    closes = step.pressed | (step.contacts.gap + step.bend + h * rate <= step.closed)
+    steps = jnp.where(delay > 0.5 * h, 2, 1)[:, None]
+    closes = step.pressed | (step.contacts.gap + steps**2 * step.bend + steps * h * rate <= step.closed)
     delassus = step.contacts.rows.reshape(-1, n) @ moved.T
     blocks = jnp.max(jnp.abs(delassus).reshape(k, rows, k, rows), axis=(1, 3))
     coupled = blocks > _APART * jnp.diag(blocks)[:, None]
