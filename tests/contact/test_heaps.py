@@ -11,8 +11,9 @@ import polhode as ph
 from polhode.contact.contact_problem import ContactProblem
 from polhode.contact.solver import solve as solve_dense
 from polhode.contact.sparse.free_bodies import ContactRows, FreeBodies, Spatial
+from polhode.contact.sparse.gauss_seidel import gauss_seidel
 from polhode.contact.sparse.listed_contacts import ListedContacts
-from polhode.contact.sparse.sparse_problem import SparseProblem
+from polhode.contact.sparse.sparse_problem import ScaledProblem, SparseProblem
 from polhode.contact.sparse.sparse_solver import solve
 
 G = 9.81
@@ -69,6 +70,17 @@ def test_impulses_are_those_of_matrices():
     assert float(sparse.residual) < 1e-10
     assert np.count_nonzero(np.asarray(dense.impulses)[:, 0] > 0) >= 3, "hardly anything presses"
     np.testing.assert_allclose(sparse.impulses, dense.impulses, atol=1e-8 * float(jnp.max(dense.impulses)))
+
+
+def test_sweeps_lead_to_the_impulses_of_newtons_method():
+    problem = chain(5)
+    scaled = ScaledProblem.of(problem)
+    zero = jnp.zeros(problem.velocity.shape)
+    sweep = jax.jit(lambda z: gauss_seidel(scaled, z, jnp.asarray(2000), jnp.asarray(1e-14), jnp.asarray(1.0)))
+    z, grows = sweep(zero)
+    assert not bool(grows)
+    impulses = jax.jit(solve)(problem, zero).impulses
+    np.testing.assert_allclose(scaled.scale * z, impulses, atol=1e-8 * float(jnp.max(impulses)))
 
 
 @pytest.mark.exhaustive

@@ -47,12 +47,11 @@ class _Table(NamedTuple):
         return cls(rows, responses, scaled.own, scaled.constant, scaled.step, scaled.least)  # type: ignore[arg-type]
 
 
-def gauss_seidel(
-    scaled: ScaledProblem, z: Impulses, limit: Array, goal: Array, size: Array
-) -> tuple[Impulses, Array]:
+def gauss_seidel(scaled: ScaledProblem, z: Impulses, limit: Array, goal: Array, size: Array) -> tuple[Impulses, Array]:
     """Impulses after at most `limit` sweeps, forward and backward in turn, and whether they grow without bound.
 
-    Sweeps end at a change far below the goal. One contact after the other, its normal impulse before the others: the cost of a sweep is linear in the contacts.
+    One contact after the other, its normal impulse before the others; the cost of a sweep is linear in the contacts.
+    Sweeps end at a change far below the goal.
     """
     table, problem = _Table.of(scaled), scaled.problem
     first, second = problem.rows.first, problem.rows.second

@@ -35,6 +35,7 @@ from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
 from polhode.systems.mechanical.contact_set import ContactLaw
 
+
 class _Step(eqx.Module):
     """The data of a step, evaluated in its middle."""
 
@@ -128,7 +129,9 @@ class SparseMoreau(AbstractImpulseMethod):
 
         def more(last: _Round) -> Array:
             scale = 1.0 + jnp.max(jnp.abs(last.x))
-            return (last.change > CONVERGED * scale) & (last.number < self.max_rounds) & (last.solved | jnp.any(last.slides))
+            # What a few rounds leave unsolved, more don't solve.
+            limit = jnp.where(last.solved, self.max_rounds, min(STEADY_ROUNDS, self.max_rounds))
+            return (last.change > CONVERGED * scale) & (last.number < limit)
 
         factors = step.system.kkt.factor(step.system.mass(step.t, step.middle), (), ())
         return jax.lax.while_loop(more, lambda last: self._round(step, factors, last, first), first)
