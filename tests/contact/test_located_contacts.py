@@ -182,3 +182,16 @@ def test_a_block_rocks_until_it_stands():
     assert len(instants(solution, "closes")) > 10
     audit = solution.audit()
     assert audit.accurate
+
+
+@pytest.mark.exhaustive
+def test_slides_of_corners_end_after_others_have_turned():
+    """A box that spins on a floor stops: a corner whose slip turns by a right angle must not hide its end."""
+    model = ph.Model(gravity=(0, 0, -G))
+    model.ground.add_shape(ph.shapes.Plane(name="floor"))
+    spin = {"velocity": (0.0136044, -0.000412206, 0), "angular_velocity": (0, 0, 0.0279363)}
+    model.add_body(mass=2.0, shape=ph.shapes.Box((0.2, 0.3, 0.2)), position=(0, 0, 0.1), **spin, name="box")
+    model.contacts(friction=0.3)
+    end = ph.simulate(model.problem("SO3xR3", t1=0.02, h=0.01), "rkmk4").bodies["box"]
+    assert np.max(np.abs(end.velocity[-1])) < 1e-12
+    assert np.max(np.abs(end.angular_velocity[-1])) < 1e-12

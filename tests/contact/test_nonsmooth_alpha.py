@@ -241,3 +241,18 @@ def test_what_it_cannot_do_is_refused(problem):
     angles = model.problem("euler-angles-kinematic", t1=0.1, h=0.01)
     with pytest.raises(ValueError, match="`moreau` takes them"):
         ph.simulate(angles, "generalized-alpha")
+
+
+def test_a_ball_that_rolls_does_not_bounce_in_its_own_frame():
+    """Velocities in the frame of a body turn with it: contacts that stay closed approach only seemingly."""
+    model = ph.Model(gravity=(0, 0, -G))
+    model.ground.add_shape(ph.shapes.Plane(name="floor"))
+    shape = ph.shapes.Sphere(0.1)
+    model.add_body(
+        mass=2.0, shape=shape, position=(0, 0, 0.1), velocity=(1, 0, 0), angular_velocity=(0, 10, 0), name="ball"
+    )
+    model.contacts(friction=0.5, restitution=0.8)
+    run = ph.simulate(model.problem("minimal", t1=0.2, h=0.01), alpha())
+    np.testing.assert_allclose(run.bodies["ball"].position[:, 2], 0.1, atol=1e-12)
+    np.testing.assert_allclose(run.contacts["floor", "ball"].normal_force, 2 * G, rtol=2e-3)
+    assert abs(run.dissipated["impact"][-1]) < 1e-9

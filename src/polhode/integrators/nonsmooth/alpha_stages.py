@@ -161,7 +161,7 @@ def strike(
     closing, joints = system.kkt.solve(at.metric, jnp.zeros(system.n), rate)
     reference = smooth.reference
     free = speed + closing - reference.reshape(-1) @ contacts.columns - _leftovers(step, at)[1]
-    before, without = contacts.slips_of(step.v), contacts.slips_of(free)
+    before, without = _before(step, contacts), contacts.slips_of(free)
     on = persistent(may_slide & smooth.slides & (past.force[:, 0] > 0), before[:, 1:3], contacts.slips[:, 1:3], without)
     drag = against(law, contacts.slips[:, 1:3])
     sliding = slide(on & can_open(contacts.rows, contacts.columns, drag), drag)
@@ -189,6 +189,15 @@ def strike(
     after = contacts.slips_of(v)
     before = _approach(step, at, jump, before, without, after)
     return Kick(v - speed, rub, impulses, joints, before, after, without, sliding.on, closed, solution.solved)
+
+
+def _before(step: AlphaStep, contacts: Contacts) -> Float[Array, "c rows"]:
+    """Relative velocities at the start, by the rows at the end.
+
+    Contacts that were closed don't approach, though these rows, turned with a body's frame, may say so.
+    """
+    before = contacts.slips_of(step.v)
+    return before.at[:, 0].set(jnp.where(contacts.past_mode == OPEN, before[:, 0], 0.0))
 
 
 def _base(reference: Float[Array, "c rows"], sliding: SlideDirections) -> Float[Array, "c rows"]:

@@ -6,8 +6,9 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool
 
+from polhode.contact.contact_problem import OPEN
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
 from polhode.integrators.implicit._alpha_coefficients import Coefficients
 from polhode.integrators.implicit._alpha_equations import Prediction
@@ -21,6 +22,9 @@ from polhode.integrators.nonsmooth.time_stepper import AbstractTimeStepper, betw
 from polhode.result_codes import Result
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
+
+_ROUND_OFF = 1e-10
+"""Speed, relative to the largest velocity, from which a contact approaches at the start."""
 
 _FAILED = 1e-8
 """Change of velocities, relative to them, above which a step has failed after all rounds."""
@@ -99,16 +103,16 @@ class NonsmoothGeneralizedAlpha(AbstractTimeStepper):
 
     def init(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Carry:
         k, rows = size_of(system)
-        memory = AlphaMemory.at_start(system.n, self._labels(system, t, h, state), rows, k)
+        present = contacts_of(system).present(system, t, state[0])
+        memory = AlphaMemory.at_start(system.n, identities(contacts_of(system), present), rows, k)
         # A step of no length has the accelerations and the forces of its start.
         last = self._iterate(system, t, jnp.zeros_like(h), state, memory)
         end = last.place
-        first = memory._replace(vdot=last.x.vdot, labels=last.labels, mode=last.mode, contacts=end.contacts)
+        # What arrives at the start has its impact in the first step.
+        speed = present.kinematics.rows[:, 0] @ state[1] + present.kinematics.drift[:, 0]
+        mode = jnp.where(speed < -_ROUND_OFF * jnp.max(jnp.abs(state[1]), initial=0.0), OPEN, last.mode)
+        first = memory._replace(vdot=last.x.vdot, labels=last.labels, mode=mode, contacts=end.contacts)
         return Carry(state, first, ContactRecord(end.forces, end.slips, memory.dissipation).pack(end.joints))
-
-    def _labels(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Int[Array, " c"]:
-        del h
-        return identities(contacts_of(system), contacts_of(system).present(system, t, state[0]))
 
     def _iterate(self, system: AbstractMechanical, t: Array, h: Array, state: State, memory: AlphaMemory) -> AlphaRound:
         (q, v), c = state, self.coefficients

@@ -213,6 +213,9 @@ class EventDetectingStepper(AbstractStepper):
         # without rebound rounding alone decides whether it closes again before its acceleration opens it.
         leaves = near & (slopes > _THROUGH * jnp.abs(before))
         signs = jnp.where(gaps & w.fired, jnp.where(leaves | (values >= 0), 1.0, 0.0), signs)
+        # Those of forces and modes are others now: rates before say nothing, and one that is negative fires again.
+        clear = (values > 0) | (values < -_SHALLOW)
+        signs = jnp.where(np.array(self.functions.forces) & clear, 1.0, signs)
         return start._replace(events=self._idle_state(p, signs, motion))
 
     def _idle_state(self, p: Progress, signs: Float[Array, " k"], motion: Motion) -> EventState:
