@@ -140,7 +140,7 @@ LOCATED = {
     "rocking-block": (1e-8, 1e-8, 1e-8),
     "ladder-70": (1e-8, 1e-9),
     "pendulum-wall": (1e-8, 1e-12),
-    "woodpecker": (5e-4, 2e-4, 2e-4),
+    "woodpecker": (2e-4, 2e-4, 1.5e-4),
 }
 """Largest errors with a tolerance of 1e-9."""
 

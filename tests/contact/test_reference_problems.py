@@ -27,7 +27,7 @@ BOUNDS = {
     "rocking-block": (2e-3, 0.005, 0.015),
     "ladder-70": (0.015, 0.006),
     "pendulum-wall": (0.01, 1e-13),
-    "woodpecker": (5e-4, 5e-4, 2e-4),
+    "woodpecker": (2e-4, 3e-4, 1.5e-4),
 }
 """Largest errors, in the order in which each problem has them, with its own step."""
 LOCATED = {
