@@ -20,7 +20,9 @@ def identities(contacts: AbstractContactSet, present: PresentContacts) -> Int[Ar
     if present.number is not None:
         pairs = pairs[jnp.minimum(present.number, contacts.count - 1)]
     slots = jnp.arange(len(pairs))
-    return jnp.where(present.kinematics.gap < APART, _FEATURES * pairs + present.kinematics.feature.astype(jnp.int64), -1 - slots)
+    return jnp.where(
+        present.kinematics.gap < APART, _FEATURES * pairs + present.kinematics.feature.astype(jnp.int64), -1 - slots
+    )
 
 
 class Match(NamedTuple):
