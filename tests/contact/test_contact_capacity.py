@@ -74,7 +74,7 @@ def test_labels_tell_contacts_apart_whatever_the_type_of_their_numbers():
     for numbers in (number, jnp.asarray([2, 2, 2])):
         present = PresentContacts(
             ContactKinematics(zero[0], zero[:, :, None], zero, jnp.array([0, 1, 2**31 - 1], jnp.int32)),
-            None,
+            None,  # type: ignore[arg-type]
             numbers,
             zero[0, 0],
         )

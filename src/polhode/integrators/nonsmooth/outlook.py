@@ -127,8 +127,8 @@ def _is_disturbed(
     """
     (k, rows, n), h = step.contacts.rows.shape, step.h
     rate = jnp.minimum(jnp.minimum(step.slips(step.start[1])[:, 0], without), 0.0)
-    steps = jnp.where(delay > 0.5 * h, 2, 1)[:, None]
-    closes = step.pressed | (step.contacts.gap + steps**2 * step.bend + steps * h * rate <= step.closed)
+    steps = jnp.where(delay > 0.5 * h, 2.0, 1.0)[:, None]
+    closes = step.pressed | (step.contacts.gap + steps * steps * step.bend + steps * h * rate <= step.closed)
     delassus = step.contacts.rows.reshape(-1, n) @ moved.T
     blocks = jnp.max(jnp.abs(delassus).reshape(k, rows, k, rows), axis=(1, 3))
     coupled = blocks > _APART * jnp.diag(blocks)[:, None]
