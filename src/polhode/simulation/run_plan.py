@@ -138,8 +138,9 @@ def _step_size(task: Task, request: StepRequest, former: StepRequest | None) -> 
 def _tolerances(task: Task, rtol: Any, atol: Any) -> tuple[float, float]:
     """Checked tolerances, for a method that has an error estimate."""
     if task.integrator.error_order is None:
-        with_estimates = {n: m for n in integrators.names() if (m := integrators.get(n)).error_order is not None}
         source = task.run_system.source
+        forms = {n: integrators.get(n).for_system(source) for n in integrators.names()}
+        with_estimates = {n: m for n, m in forms.items() if m.error_order is not None}
         able = [n for n, method in with_estimates.items() if accepts(method, source, without_note=True)]
         raise ValueError(
             f"Integrator `{task.integrator_name}` has no error estimate, so it can't take tolerances. Give `h`"
