@@ -111,3 +111,9 @@ def test_more_points_than_there_is_room_for_end_the_run():
     model.limit_contacts(20)
     run = ph.simulate(model.problem(t1=0.05, h=0.005), throw=False)
     assert run.stats["result"] == ph.Result.too_many_contacts
+
+
+def test_many_free_boxes_have_contacts_in_lists():
+    problem = tower()
+    assert isinstance(problem.system.contact_set, ListedContacts)
+    assert problem.system.contact_set.shape_names[0] == ("ground", "floor")
