@@ -11,6 +11,7 @@ from test_results import pendulum
 import polhode as ph
 from polhode.results import BodyResults, ContactResults, ForceResults, JointResults, Quantity
 from polhode.results.declarations import QUANTITIES, axes, kinds
+from polhode.results.joint_contacts import JointContactResults
 from polhode.results.quantity import declarations
 from polhode.units import unit_of
 from polhode.viewing.charts.chart_series import catalogue
@@ -161,7 +162,7 @@ def test_declarations_say_what_is_needed():
         assert set(quantity.arrays) <= set(axes()), quantity.name
     assert kinds()["joint_moments"] == "moment"
     assert "joint_efforts" not in kinds()
-    classes = BodyResults, JointResults, ForceResults, ContactResults
+    classes = BodyResults, JointResults, ForceResults, ContactResults, JointContactResults
     assert list(QUANTITIES) == [each for results in classes for each in declarations(results)]
 
 

@@ -223,7 +223,7 @@ class Rattle(AbstractVerlet):
     name: ClassVar[str] = "rattle"
     constrained: ClassVar[bool] = True
 
-    max_iterations: int = eqx.field(static=True, default=25)
+    max_iterations: int = eqx.field(static=True, default=60)
 
     def __check_init__(self) -> None:
         _ = self._solver
