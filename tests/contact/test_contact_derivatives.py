@@ -81,6 +81,7 @@ def test_derivatives_of_impacts_with_joints_are_those_of_differences(formulation
     np.testing.assert_allclose(forward, reverse, atol=1e-10)
 
 
+@pytest.mark.filterwarnings("ignore:XLA compiles this derivative")
 @pytest.mark.exhaustive
 def test_derivatives_inside_jit_and_vmap_are_those_outside():
     native = jax.jacrev(end)(START)

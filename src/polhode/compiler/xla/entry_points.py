@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -70,8 +71,9 @@ def carried_on_scalars(
         return (lambda p: p), (lambda p: p), step
     program = TracedFunction(step, p, x)
     if differentiated and program.cost > size_limits.XLA_DIFFERENTIATED:
+        size = f"some {program.cost:,.0f}" if program.cost < math.inf else "very many"
         warn(
-            f"XLA compiles this derivative of a run with some {program.cost:,.0f} operations in a step, as all inside "
+            f"XLA compiles this derivative of a run with {size} operations in a step, as all inside "
             "jit and vmap and second ones, which takes minutes or more. First ones by `jax.grad`, `jax.jacrev` or "
             "`jax.jacfwd` without jit and vmap around them are machine code, ready in seconds.",
             CompileTimeWarning,
