@@ -117,3 +117,8 @@ def test_many_free_boxes_have_contacts_in_lists():
     problem = tower()
     assert isinstance(problem.system.contact_set, ListedContacts)
     assert problem.system.contact_set.shape_names[0] == ("ground", "floor")
+
+
+def test_other_methods_say_that_they_take_no_lists():
+    with pytest.raises(ValueError, match="in lists, which runs of `moreau` alone take"):
+        ph.simulate(tower(), "rattle")

@@ -13,7 +13,7 @@ Impulses = Float[Array, "k rows"]
 
 
 class LawNumbers(Protocol):
-    """What the laws of a scaled problem need to know of it: see `UnitProblem`."""
+    """Numbers of a scaled problem in its laws: see `UnitProblem`."""
 
     @property
     def least(self) -> Float[Array, " k"]: ...

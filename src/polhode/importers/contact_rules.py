@@ -150,7 +150,7 @@ def _in_order(first: CollisionShape, second: CollisionShape) -> tuple[AbstractSh
 
 
 def _softness(construction: Construction, collisions: Sequence[CollisionShape]) -> list[NotCarried]:
-    """What rigid contacts leave out of the numbers of MuJoCo's soft ones, where the file sets any."""
+    """Those that rigid contacts leave out of the numbers of MuJoCo's soft ones, where the file sets any."""
     m = construction.start.compiled
     geoms = [one.geom for one in collisions if one.geom is not None]
     name = lambda geom: construction.start.name(mujoco.mjtObj.mjOBJ_GEOM, geom)  # noqa: E731

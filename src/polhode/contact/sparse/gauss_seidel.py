@@ -24,7 +24,7 @@ DIVERGED = 1e3
 
 
 class _Table(NamedTuple):
-    """What a sweep needs of each contact, in scaled units.
+    """Numbers of each contact for a sweep, in scaled units.
 
     - `rows`: of relative velocities, by the velocities of the first and of the second body.
     - `responses`: changes of these velocities by unit impulses. - `own`: responses of the contact to itself.

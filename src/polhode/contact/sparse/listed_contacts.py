@@ -25,6 +25,11 @@ from polhode.spaces.base import Point, Vector
 from polhode.systems.mechanical.contact_set import AbstractContactSet, ContactKinematics, ContactLaw
 
 _FEATURES = 1 << 32
+
+_NO_SLOTS = (
+    "The contacts of so many free bodies are in lists, which runs of `moreau` alone take; other methods, events on "
+    "contacts, equilibria and linearisation need fixed slots. Take `moreau`, or fewer bodies."
+)
 _RINGS = 2
 """How far an impact reaches within a step: from body to body."""
 
@@ -238,10 +243,10 @@ class ListedContacts(AbstractContactSet):
         return h * jnp.maximum(fastest(u), 2 * fastest(apart)) + 2 * h**2 * gravity + _NEAR * self.size
 
     def gaps(self, system: Any, t: Array, q: Point) -> Float[Array, " k"]:
-        raise NotImplementedError("Contacts in lists have no fixed slots.")
+        raise ValueError(_NO_SLOTS)
 
     def kinematics(self, system: Any, t: Array, q: Point) -> ContactKinematics:
-        raise NotImplementedError("Contacts in lists have no matrices.")
+        raise ValueError(_NO_SLOTS)
 
 
 def _velocity(motion: Any, nodes: Array, point: Float[Array, "k 3"]) -> Float[Array, "k 3"]:

@@ -44,7 +44,7 @@ class AlphaStep(eqx.Module):
 
 
 class Unknowns(NamedTuple):
-    """What the rounds of a step find.
+    """The results of rounds of a step.
 
     - `vdot`: accelerations of the smooth motion at the end. - `jump`, `kick`: what positions and velocities there lack
       after it. - `rub`: the part of the kick by friction.
@@ -122,7 +122,7 @@ class AlphaPlace(NamedTuple):
 
 
 def evaluate(step: AlphaStep, x: Unknowns) -> AlphaPlace:
-    """What the stages of a round need to know of the end of a step."""
+    """The end of a step as the stages of a round need it."""
     system, p = step.system, step.prediction
     smooth = place_at(system, p, x.vdot, x.vdot)
     q, v = system.configuration.move(smooth.q, x.jump), smooth.v + x.kick

@@ -140,7 +140,7 @@ def close_gaps(step: AlphaStep, at: AlphaPlace, x: Unknowns, smooth: Smooth) -> 
 
 
 def _openings(step: AlphaStep, at: AlphaPlace, jump: Vector, moved: Vector) -> Multipliers:
-    """What B times a jump has to be for joints to close; conditions on velocities alone say that it doesn't slip."""
+    """The value of B times a jump for joints to close; conditions on velocities alone say that it doesn't slip."""
     system = step.system
     if not system.m:
         return jnp.zeros(0)

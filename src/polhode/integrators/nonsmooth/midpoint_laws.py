@@ -15,7 +15,7 @@ from polhode.systems.mechanical import Multipliers
 
 
 class End(NamedTuple):
-    """What rounds search: the velocity at the end of a step, and the way that impulses after its middle lose."""
+    """The unknowns of rounds: the velocity at the end of a step, and the way that impulses after its middle lose."""
 
     velocity: Vector
     shift: Vector

@@ -42,7 +42,7 @@ def look_ahead(
     present: PresentContacts,
     pressed: Bool[Array, " c"],
 ) -> Float[Array, " c"]:
-    """What gaps gain until the middle of the next step, beyond what their rates at the start let expect.
+    """The gain of gaps until the middle of the next step, beyond what their rates at the start let expect.
 
     Gaps ahead, on the motion with the velocity at the start, show which contacts close. Their rates don't: a ball that
     comes to the edge of the next tile approaches it, and one that rolls in a hollow leaves its surface along the

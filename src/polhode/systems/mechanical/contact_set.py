@@ -189,7 +189,7 @@ class AbstractContactSet(eqx.Module):
         return PresentContacts(self.kinematics(system, t, q), self.law, None, jnp.inf * jnp.ones(()))
 
     def name(self, number: int) -> str:
-        """What touches, for messages."""
+        """The name of a contact in messages."""
         return f"contact {number}"
 
     def again(self, system: Any, t: Array, q: Point, present: PresentContacts) -> ContactKinematics:

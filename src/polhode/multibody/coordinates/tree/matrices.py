@@ -106,7 +106,7 @@ class _Tree(NamedTuple):
 
 
 class _Sides(NamedTuple):
-    """What the velocities of one joint contribute to entries, a row each.
+    """Contributions of the velocities of one joint to entries, a row each.
 
     An entry in the row of an outer velocity and a column of an inner one, of a joint that carries it, is power of
     `outer` loads in `inner` fields. The opposite one is power of `loads` in fields of unit velocities.
