@@ -1,8 +1,8 @@
 r"""Laws of contacts without kinks: products that laws have as zero are κ > 0 instead.
 
 The positive part of a becomes x with x(x - a) = κ, so that $P_N\,u_N = \kappa$ in proximal form. The length beyond
-which a disc of radius r shortens impulses becomes r plus the positive part, so smoothed, of the length less r. Both lead to
-the laws themselves as κ → 0.
+which a disc of radius r shortens impulses becomes r plus the positive part, so smoothed, of the length less r. As κ → 0
+both become the laws themselves.
 """
 
 from __future__ import annotations
