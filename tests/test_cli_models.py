@@ -56,7 +56,7 @@ def test_a_model_file_runs_with_joints_set(pendulum):
 def test_floors_and_frictions_of_files_are_settings(pendulum):
     model = models.import_model(str(pendulum), {"floor": -2.0, "friction": 0.8}).model
     (floor,) = model.ground.shapes
-    assert float(floor.position[2]) == -2.0
+    assert float(floor.point[2]) == -2.0
     assert [rule.friction for rule in model.contact_rules] == [0.8]
     with pytest.raises(ValueError, match="`--set contacts=…` must be true or false, got 'some'"):
         models.import_model(str(pendulum), {"contacts": "some"})
