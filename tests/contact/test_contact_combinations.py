@@ -155,5 +155,5 @@ def test_the_end_of_a_rod_on_a_floor_carries_what_a_propped_beam_leaves_to_it(me
 
 
 def test_bodies_that_take_no_shapes_say_what_to_do():
-    with pytest.raises(ValueError, match="takes no shapes: rigid bodies, points and nodes of rods of a model do. Fix"):
+    with pytest.raises(ValueError, match="takes no shapes: rigid bodies, points and nodes of rods of a model do"):
         ph.Model().add_coordinate(name="x").add_shape(ph.shapes.Sphere(0.1))

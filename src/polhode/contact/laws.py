@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from polhode.contact.contact_problem import OPEN, SLIDE, STICK, UnitProblem, discs
-from polhode.contact.smoothed_laws import positive_part, shortening
+from polhode.contact.smoothed_laws import disc_scale, positive_part
 
 Impulses = Float[Array, "k rows"]
 
@@ -52,28 +52,28 @@ def radii(normal: Float[Array, "..."], hold: Float[Array, "..."] | None) -> Floa
     return pressed if hold is None else jnp.where(hold >= 0, hold, pressed)
 
 
-def bounded(normal: Array, least: Array, step: Array, smoothing: Array | None) -> Array:
+def raise_to_bound(normal: Array, least: Array, step: Array, smoothing: Array | None) -> Array:
     """Normal impulses not below their bounds, from arguments of the projection with factors ρ."""
     if smoothing is None:
         return jnp.maximum(normal, least)
     return least + positive_part(normal - least, step * smoothing)[0]
 
 
-def shortened(length: Array, radius: Array, step: Array, smoothing: Array | None) -> Array:
+def disc_factor(length: Array, radius: Array, step: Array, smoothing: Array | None) -> Array:
     """Factors by which vectors of these lengths come into a disc."""
     if smoothing is not None:
-        return shortening(length, radius, step * smoothing)[0]
+        return disc_scale(length, radius, step * smoothing)[0]
     slides = length > radius
     return jnp.where(slides, radius / jnp.where(slides, length, 1.0), 1.0)
 
 
 def project(a: Impulses, problem: LawNumbers) -> Impulses:
     """The projections themselves."""
-    normal = bounded(a[:, 0], problem.least, problem.step[:, 0], problem.smoothing)
+    normal = raise_to_bound(a[:, 0], problem.least, problem.step[:, 0], problem.smoothing)
     parts = [normal[:, None]]
     radius = radii(normal, problem.hold)
     for disc in discs(a.shape[1]):
-        factor = shortened(_lengths(a[:, disc]), radius, problem.step[:, disc.start], problem.smoothing)
+        factor = disc_factor(_lengths(a[:, disc]), radius, problem.step[:, disc.start], problem.smoothing)
         parts.append(factor[:, None] * a[:, disc])
     return jnp.concatenate(parts, axis=1)
 
@@ -124,7 +124,7 @@ def _linearise_smoothed(problem: LawNumbers, a: Impulses, smoothing: Array) -> P
         part, width = a[:, disc], disc.stop - disc.start
         length = _lengths(part)
         unit = part / jnp.where(length > 0, length, 1.0)[:, None]
-        factor, by_length, by_radius = shortening(length, radius, problem.step[:, disc.start] * smoothing)
+        factor, by_length, by_radius = disc_scale(length, radius, problem.step[:, disc.start] * smoothing)
         over = jnp.where(radius > 0, factor / jnp.where(radius > 0, radius, 1.0), 0.0)
         along = (over * by_length * length)[:, None, None] * unit[:, :, None] * unit[:, None, :]
         inner = factor[:, None, None] * (jnp.eye(width) - along)

@@ -21,7 +21,7 @@ def positive_part(a: Float[Array, "*n"], kappa: Array) -> tuple[Float[Array, "*n
     return jnp.where(a > 0, 0.5 * (a + spread), far), jnp.where(usable, 0.5 * (1 + a * over), 0.0)
 
 
-def shortening(
+def disc_scale(
     length: Float[Array, "*n"], radius: Float[Array, "*n"], kappa: Array
 ) -> tuple[Float[Array, "*n"], Float[Array, "*n"], Float[Array, "*n"]]:
     """The factor r/D of vectors of a length l, and derivatives of D by l and by r."""

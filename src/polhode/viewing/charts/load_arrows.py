@@ -56,8 +56,8 @@ def of_contacts(solution: Run, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray
     Forces act on the second body of a contact; those of impacts are shortened. Of too many points those with the
     largest forces are drawn. None where nothing touches, or where points are not known.
     """
-    drawn = _pressed_points(solution, rows)
-    return None if drawn is None else (drawn.points, drawn.forces)
+    contacts = _pressed_points(solution, rows)
+    return None if contacts is None else (contacts.points, contacts.forces)
 
 
 def of_cones(solution: Run, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
@@ -66,16 +66,16 @@ def of_cones(solution: Run, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] |
     Edges end where forces of the same normal part would that slide, so that a force that sticks ends between them. None
     without friction.
     """
-    drawn = _pressed_points(solution, rows)
-    rough = [] if drawn is None else np.flatnonzero(np.any(drawn.friction > 0, axis=1))[: _MOST // _EDGES]
-    if drawn is None or not len(rough):
+    contacts = _pressed_points(solution, rows)
+    rough = [] if contacts is None else np.flatnonzero(np.any(contacts.friction > 0, axis=1))[: _MOST // _EDGES]
+    if contacts is None or not len(rough):
         return None
     angles = 2 * np.pi * np.arange(_EDGES) / _EDGES
     circle = np.stack((np.cos(angles), np.sin(angles)), axis=1)
-    normals, tangents = drawn.normals[:, rough], drawn.tangents[:, rough]
-    loads = np.sum(drawn.forces[:, rough] * normals, axis=-1)
-    edges = normals[:, :, None] + np.einsum("ea,pa,kpai->kpei", circle, drawn.friction[rough], tangents)
-    feet = np.repeat(drawn.points[:, rough], _EDGES, axis=1)
+    normals, tangents = contacts.normals[:, rough], contacts.tangents[:, rough]
+    loads = np.sum(contacts.forces[:, rough] * normals, axis=-1)
+    edges = normals[:, :, None] + np.einsum("ea,pa,kpai->kpei", circle, contacts.friction[rough], tangents)
+    feet = np.repeat(contacts.points[:, rough], _EDGES, axis=1)
     return feet, (loads[..., None, None] * edges).reshape(feet.shape)
 
 
