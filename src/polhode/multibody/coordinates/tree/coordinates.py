@@ -310,15 +310,15 @@ class JointTree(AbstractCoordinates):
         return self._project_loads(self._points(q), relative, [w.torque for w in own], [w.force for w in own])
 
     def force(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
-        return self._force_in_loops(mechanism, t, q, v) if self.looped else self._lacking(mechanism, t, q, v, None)
+        return self._force_in_loops(mechanism, t, q, v) if self.looped else self._excess_force(mechanism, t, q, v, None)
 
     def balance(self, mechanism: Mechanism, t: Array, q: Point, v: Vector, acceleration: Vector) -> Vector:
         if self.looped:
             return super().balance(mechanism, t, q, v, acceleration)
-        balance = -self._lacking(mechanism, t, q, v, acceleration)
+        balance = -self._excess_force(mechanism, t, q, v, acceleration)
         return balance + self.armature * acceleration if self.rotors else balance
 
-    def _lacking(self, mechanism: Mechanism, t: Array, q: Point, v: Vector, acceleration: Vector | None) -> Vector:
+    def _excess_force(self, mechanism: Mechanism, t: Array, q: Point, v: Vector, acceleration: Vector | None) -> Vector:
         """Forces minus what the bodies, without rotors, need for an acceleration; None for zero."""
         relative, points = self._relative(q), self._points(q)
         loads = self._loads(mechanism, t, q, v, relative)
