@@ -1,10 +1,10 @@
 """Machines with closed loops in joint and in absolute coordinates: time to the first steps, time a step, drift.
 
-    python benchmarks/closed_loops.py [leg] [stewart] … [--coordinates minimal SO3xR3] [--json]
+    python benchmarks/closed_loops.py [leg] [stewart] … [--coordinates minimal SO3xR3] [--quick] [--json]
 
 All machines by default, each one in each kind of coordinates in a process of its own. `start` is the processor time
 from the model to the first twenty steps, without what is kept only with empty caches; `quick` that of the first 500
-steps, `µs` that of code compiled with most effort, by the clock of the thread. `opens by` is the largest violation of
+steps, `µs` that of code compiled with most effort, left out with `--quick`, by the clock of the thread. `opens by` is the largest violation of
 the joints over 500 steps, `error` the largest difference of positions of bodies from a run with a step of a quarter.
 """
 
@@ -41,7 +41,6 @@ class Row:
 
     machine: str
     coordinates: str
-    chosen: str = ""
     velocities: int = 0
     constraints: int = 0
     method: str = ""
@@ -185,7 +184,7 @@ MACHINES: dict[str, Callable[[], ph.Model]] = {
 # --- measurements -----------------------------------------------------------------------------------------------------
 
 
-def measure(machine: str, coordinates: str) -> Row:
+def measure(machine: str, coordinates: str, quick: bool) -> Row:
     row = Row(machine, coordinates)
     began = time.process_time()
     problem = MACHINES[machine]().problem(coordinates, redundant=REDUNDANT, h=1e-3, t1=1e-3 * STEPS)
@@ -201,21 +200,25 @@ def measure(machine: str, coordinates: str) -> Row:
     row.start = time.process_time() - began
     row.quick = march(STEPS)
     run, finer = (ph.simulate(problem, h=h, save_at=[0.25, 0.5]) for h in (1e-3, 2.5e-4))
-    with_most_effort(lambda: march(STEPS // 10))
-    row.microseconds = min(march(STEPS) for _ in range(5))
+    if not quick:
+        with_most_effort(lambda: march(STEPS // 10))
+        row.microseconds = min(march(STEPS) for _ in range(5))
     row.gap = float(np.max(run.residuals.get("position", 0.0)))
     row.error = float(np.max(np.abs(run.outputs["positions"] - finer.outputs["positions"])))
-    row.chosen = (
-        MACHINES[machine]().problem(redundant=REDUNDANT, h=1e-3, t1=1.0).choice.partition(":")[0].strip("`")
-        if coordinates == "minimal"
-        else ""
-    )
     return row
 
 
-def measure_apart(machine: str, coordinates: str) -> Row:
+def measure_apart(machine: str, coordinates: str, quick: bool) -> Row:
     """The same in a process of its own."""
-    command = [sys.executable, __file__, machine, "--coordinates", coordinates, "--here"]
+    command = [
+        sys.executable,
+        __file__,
+        machine,
+        "--coordinates",
+        coordinates,
+        "--here",
+        *(["--quick"] if quick else []),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         return Row(machine, coordinates, trouble=(done.stderr.strip().splitlines() or ["nothing said"])[-1])
@@ -241,16 +244,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("machines", nargs="*", choices=[[], *MACHINES], metavar="MACHINE", help=", ".join(MACHINES))
     parser.add_argument("--coordinates", nargs="+", default=COORDINATES)
+    parser.add_argument("--quick", action="store_true", help="without code compiled with most effort")
     parser.add_argument("--json", action="store_true", help="rows as JSON objects")
     parser.add_argument("--here", action="store_true", help="one machine in this process")
     options = parser.parse_args()
     if options.here:
-        print(json.dumps(dataclasses.asdict(measure(options.machines[0], options.coordinates[0]))))
+        print(json.dumps(dataclasses.asdict(measure(options.machines[0], options.coordinates[0], options.quick))))
         return
     print(f"{HEAD}\n{'|---' * (HEAD.count('|') - 1)}|", flush=True)
     for machine in options.machines or MACHINES:
         for coordinates in options.coordinates:
-            row = measure_apart(machine, coordinates)
+            row = measure_apart(machine, coordinates, options.quick)
             print(json.dumps(dataclasses.asdict(row)) if options.json else line(row), flush=True)
 
 

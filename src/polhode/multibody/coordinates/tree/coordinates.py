@@ -387,7 +387,21 @@ class JointTree(AbstractCoordinates):
         return C
 
     def choose_solver(self, mechanism: Mechanism, m: int, compliant: bool) -> AbstractKKT:
-        return tree_solver(self.n, self.coupled_velocities(mechanism), m, compliant=compliant)
+        loops = self.constrained_velocities(mechanism, m)
+        return tree_solver(self.n, self.coupled_velocities(mechanism), loops, compliant=compliant)
+
+    def constrained_velocities(self, mechanism: Mechanism, m: int) -> list[np.ndarray]:
+        """For each constraint the velocities that it acts on: those that carry one of two bodies, but not both."""
+        carrying = [*carriers(self.links), np.zeros(0, int)]
+        loops = [np.arange(self.n)] * m
+        for group in mechanism.joints:
+            ends = zip(*(slot.nodes.numbers.reshape(-1) for slot in group.slots), strict=True)
+            for rows, nodes in zip(group.rows.numbers, ends, strict=True):
+                numbers, counts = np.unique(np.concatenate([carrying[k] for k in nodes]), return_counts=True)
+                between = numbers[counts < len(nodes)] if group.elements.relative else numbers
+                for row in rows:
+                    loops[row] = between
+        return loops
 
     def coupled_velocities(self, mechanism: Mechanism) -> list[np.ndarray]:
         """Sets of velocities that M, C and K couple with each other: those that carry a link, and those of forces."""

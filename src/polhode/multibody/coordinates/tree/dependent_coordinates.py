@@ -259,7 +259,8 @@ class ReducedTree(AbstractCoordinates):
         return Tangent(self._reduce_matrix(sums.matrix), self._reduce_rows(sums.magnified))
 
     def choose_solver(self, mechanism: Mechanism, m: int, compliant: bool) -> AbstractKKT:
-        return tree_solver(self.n, self.coupled_velocities(mechanism), m, compliant=compliant)
+        loops = [self._own_velocities(numbers) for numbers in self.tree.constrained_velocities(mechanism, m)]
+        return tree_solver(self.n, self.coupled_velocities(mechanism), loops, compliant=compliant)
 
     def coupled_velocities(self, mechanism: Mechanism) -> list[np.ndarray]:
         """Sets of velocities that M, C and K couple with each other."""
