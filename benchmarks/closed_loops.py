@@ -4,7 +4,8 @@
 
 All machines by default, each one in each kind of coordinates in a process of its own. `start` is the processor time
 from the model to the first twenty steps, without what is kept only with empty caches; `quick` that of the first 500
-steps, `µs` that of code compiled with most effort, left out with `--quick`, by the clock of the thread. `opens by` is the largest violation of
+steps, `µs` that of code compiled with most effort,
+left out with `--quick`, by the clock of the thread. `opens by` is the largest violation of
 the joints over 500 steps, `error` the largest difference of positions of bodies from a run with a step of a quarter.
 """
 
@@ -32,6 +33,7 @@ from polhode import joints
 STEPS = 500
 REDUNDANT = "minimum-norm"
 COORDINATES = ("minimal", "SO3xR3")
+HALF_HUB = np.array((0.05, 0.0, 0.0))
 MODELS = Path(__file__).parent / "models"
 
 
@@ -141,13 +143,13 @@ def biped() -> ph.Model:
     for side in (1.0, -1.0):
         at = lambda x, z, y=0.0, s=side: np.array((x, s * (0.12 + y), z))  # noqa: E731
         hip, knee, ankle, toe = at(0.0, 0.95), at(0.12, 0.58), at(0.0, 0.2), at(0.14, 0.05)
-        roll, yaw = (rod(model, (hip - (0.05, 0, 0), hip + (0.05, 0, 0)), 1.0) for _ in range(2))
+        roll, yaw = (rod(model, (hip - HALF_HUB, hip + HALF_HUB), 1.0) for _ in range(2))
         thigh, shin, tarsus = (
             rod(model, (hip, knee), 4.0),
             rod(model, (knee, ankle), 1.0),
             rod(model, (ankle, toe), 1.0),
         )
-        foot = rod(model, (toe - (0.06, 0, 0), toe + (0.1, 0, 0)), 0.3)
+        foot = rod(model, (toe - HALF_HUB, toe + 2 * HALF_HUB), 0.3)
         heel, crank = at(-0.06, 0.26, 0.03), at(0.08, 0.17, 0.03)
         model.add(joints.Revolute(pelvis, roll, point=hip, axis=(1, 0, 0)))
         model.add(joints.Revolute(roll, yaw, point=hip, axis=(0, 0, 1)))
@@ -164,7 +166,7 @@ def biped() -> ph.Model:
         model.add(joints.Spherical(arm, plantar, point=crank))
         model.add(joints.Spherical(plantar, foot, point=toe - (0.05, 0, 0)))
         for joint, stiffness in ((lift, 100.0), (bend, 100.0), (tip, 20.0)):
-            model.add(ph.forces.JointSpring(joint, stiffness=stiffness, damping=1.0))
+            model.add(ph.forces.JointSpring(joint, stiffness=stiffness, damping=1.0, rest=0.2))
     return model
 
 

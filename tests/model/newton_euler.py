@@ -96,10 +96,18 @@ def rows(bodies: Sequence[Body], of: Condition | Along) -> np.ndarray:
             continue
         for k in range(6):
             unit = np.eye(6)[k]
-            moved = lambda s: along(poses[end], (unit[:3], unit[3:]), s)  # noqa: B023
-            curve = lambda s: function(*[moved(s) if e == end else poses[e] for e in range(2)])  # noqa: B023
-            B[:, 6 * number + k] += np.reshape(derivative(curve, 1), -1)
+            B[:, 6 * number + k] += np.reshape(derivative(_displacement(function, poses, end, unit), 1), -1)
     return B
+
+
+def _displacement(function: Callable[..., Any], poses: tuple[Pose, Pose], end: int, unit: np.ndarray) -> Any:
+    """Conditions while one of the two bodies moves."""
+
+    def curve(s: complex) -> Any:
+        moved = along(poses[end], (unit[:3], unit[3:]), s)
+        return function(moved, poses[1]) if end == 0 else function(poses[0], moved)
+
+    return curve
 
 
 def drift(bodies: Sequence[Body], of: Condition | Along) -> np.ndarray:

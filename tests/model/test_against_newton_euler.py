@@ -209,6 +209,9 @@ def compare(machine: Machine, formulation: str) -> None:
     points = {row[1].name: run.joints[row[1].name].point[0] for row in machine.joints}
     expected, loads = accelerations(bodies, machine.conditions(points), machine.coordinates(), GRAVITY)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
+    if problem.system.dropped:
+        # Loads of redundant constraints are not determined.
+        return
     size = max(np.abs(load).max() for load in loads.values())
     for name, load in loads.items():
         joint = run.joints[name]
@@ -229,7 +232,7 @@ CASES = {
 def test_plane_loops_leave_two_constraints_in_any_direction():
     machine = Machine.of_bars()
     system, state = machine.model.assemble("minimal", repair=True, redundant="minimum-norm")
-    # Of the hinge's five, three rows are nothing but round-off, which is no direction. Its rotor has a coordinate and ties it.
+    # Of the hinge's five, three rows are nothing but round-off, which is no direction. Its rotor has a coordinate.
     assert (system.n, system.m) == (4 + 1, 2 + 1)
     bodies, found = end_of(machine, system, state)
     points = {row[1].name: np.asarray(row[4]) for row in machine.joints}

@@ -108,11 +108,11 @@ class BranchKKT(AbstractKKT):
         Q: Matrix,
         E: Float[Array, " m"] | None,
     ) -> BranchFactors:
-        a, none = self._whole(A, P, Q, E), jnp.zeros(self.n + self.m, jnp.int32)
-        if none.size <= self.fused:
-            return BranchFactors(eliminate(a, self.earlier), none)
-        without = lambda a: (eliminate(a, self.earlier), none)  # noqa: E731
-        return BranchFactors(*lapack_or(jax.scipy.linalg.lu_factor, without, (a, none), a))
+        a = self._whole(A, P, Q, E)
+        without = lambda a: (eliminate(a, self.earlier), jnp.zeros(len(a), jnp.int32))  # noqa: E731
+        if len(a) <= self.fused:
+            return BranchFactors(*without(a))
+        return BranchFactors(*lapack_or(jax.scipy.linalg.lu_factor, without, (a, jnp.zeros(len(a), jnp.int32)), a))
 
     def _whole(self, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None) -> Float[Array, "k k"]:
         n, m, order = self.n, self.m, self.order.numbers
@@ -160,7 +160,7 @@ def _substitute(a: Float[Array, "n n"], earlier: Sequence[Indices], b: Array) ->
 
 
 def couplings(n: int, sets: Iterable[np.ndarray]) -> tuple[Indices, ...]:
-    """`earlier` of `BranchKKT` for n unknowns in order with full blocks on `sets` of them, with all that is filled in."""
+    """`earlier` of `BranchKKT` for n unknowns with full blocks on `sets` of them, with all that is filled in."""
     is_coupled = np.zeros((n, n), bool)
     for numbers in sets:
         is_coupled[np.ix_(numbers, numbers)] = True

@@ -18,9 +18,6 @@ _FEW = 60
 
 _ROUNDOFF = 64 * np.finfo(float).eps
 
-_VANISHING = 0.1
-"""Share of the tolerance below which an entry counts as zero, relative to the terms that cancel in it."""
-
 
 class Redundancy(NamedTuple):
     """Rank and redundant constraints, as `redundancy` returns them.
@@ -52,8 +49,8 @@ def redundancy(
 
     - `B`: shape (m, n).
     - `groups`: row numbers of each joint, by name; together all rows, each once.
-    - `terms`: for each entry the size of what it is the difference of, if that may cancel: rows of nothing but round-off
-      are rows of zeros.
+    - `terms`: sizes of the terms of each entry, where these may cancel: rows of nothing but round-off are rows of
+      zeros.
 
     **Raises** ValueError if the groups don't hold every row once, or B is not finite.
     """
@@ -63,7 +60,7 @@ def redundancy(
     if not np.isfinite(B).all():
         rows = np.flatnonzero(~np.isfinite(B).all(axis=1)).tolist()
         raise ValueError(f"B must be finite, but rows {rows} are not; check the initial position of the bodies there.")
-    unit_rows = _normalise(B if terms is None else np.where(np.abs(B) > _VANISHING * tolerance * terms, B, 0.0))
+    unit_rows = _normalise(B if terms is None else np.where(np.abs(B) > RANK_TOLERANCE * terms, B, 0.0))
     basis = np.zeros((B.shape[1], 0))
     indices: list[int] = []
     for rows in groups.values():

@@ -355,7 +355,10 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
         still = jnp.zeros(self.n)
         of_velocities, of_twists = jax.jacfwd(twists)(still), jax.jacfwd(rates)(twists(still))
         # Scalar products of vectors of these lengths, which may be perpendicular.
-        sizes = ((jnp.linalg.norm(C, axis=2), jnp.linalg.norm(J, axis=1)) for C, J in zip(of_twists, of_velocities))
+        sizes = (
+            (jnp.linalg.norm(C, axis=2), jnp.linalg.norm(J, axis=1))
+            for C, J in zip(of_twists, of_velocities, strict=True)
+        )
         return sum((C @ J for C, J in sizes), start=jnp.zeros((self.m, self.n)))
 
     def stiffness(self, t: Array, q: Point, v: Vector) -> Matrix:

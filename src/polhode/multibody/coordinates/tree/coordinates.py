@@ -309,6 +309,19 @@ class JointTree(AbstractCoordinates):
         own = self._carry(loads, relative)
         return self._project_loads(self._points(q), relative, [w.torque for w in own], [w.force for w in own])
 
+    def jacobian(self, mechanism: Mechanism, t: Array, q: Point) -> Matrix | None:
+        """The generalised forces of unit multipliers, O(n) each."""
+        if len(mechanism.nonholonomic):
+            return None
+        motion, m = self.motion(q), sum(group.rows.numbers.size for group in mechanism.joints)
+        torque, force = jnp.zeros((2, m, len(self.links), 3))
+        for group in mechanism.joints:
+            on_bodies = [slot for slot in group.slots if slot.group is not None]
+            for slot, gradient in zip(on_bodies, group.gradients(t, motion), strict=True):
+                at = group.rows.numbers, slot.nodes.numbers.reshape(-1, 1)
+                torque, force = torque.at[at].add(gradient[..., :3]), force.at[at].add(gradient[..., 3:])
+        return dense_block(jax.vmap(lambda loads: self.project(q, loads))(Wrench(torque, force)))
+
     def force(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
         if self.looped:
             return self._force_in_loops(mechanism, t, q, v)

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -244,6 +245,13 @@ class ReducedTree(AbstractCoordinates):
 
     def force(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
         return self._reduce_rows(self.tree.force(mechanism, t, self.whole(q), self.rates(v)))
+
+    def jacobian(self, mechanism: Mechanism, t: Array, q: Point) -> Matrix | None:
+        blocks = self.tree.jacobian(mechanism, t, self.whole(q))
+        if blocks is None:
+            return None
+        whole = to_dense(blocks, (sum(group.rows.numbers.size for group in mechanism.joints), self.tree.n))
+        return dense_block(jax.vmap(self._reduce_rows)(whole))
 
     def stiffness(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
         return self._reduce_matrix(self.tree.stiffness(mechanism, t, self.whole(q), self.rates(v)))
