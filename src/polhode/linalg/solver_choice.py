@@ -73,8 +73,8 @@ BORDER = 24
 BLOCK = 18
 """Bodies with more unknowns than this, constraints included, compile too long."""
 
-BRANCH_OPERATIONS = 80_000
-"""Trees in joint coordinates whose elimination from the leaves takes more are dense for LAPACK: a chain of 50 links. A
+BRANCH_OPERATIONS = 60_000
+"""Trees in joint coordinates whose elimination from the leaves takes more are dense for LAPACK: a chain of 45 links. A
 tower of three Stewart platforms, 63 velocities in 15 loops, takes 67,000."""
 
 SPARSE_UNKNOWNS = 60
