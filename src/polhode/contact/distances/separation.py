@@ -37,11 +37,11 @@ def separate(difference: Difference) -> Separation:
     difference = jax.lax.stop_gradient(difference)
     normal, middle = pierce(difference)
     best = Separation(normal, difference.separation(normal), middle)
-    best = jax.lax.fori_loop(0, _SHIFTS, lambda _, best: _move_apart(difference, best), best)
-    return jax.lax.fori_loop(0, _CORRECTIONS, lambda _, best: _correct(difference, best), best)
+    best = jax.lax.fori_loop(0, _SHIFTS, lambda _, best: move_apart(difference, best), best)
+    return jax.lax.fori_loop(0, _CORRECTIONS, lambda _, best: correct(difference, best), best)
 
 
-def _move_apart(difference: Difference, best: Separation) -> Separation:
+def move_apart(difference: Difference, best: Separation) -> Separation:
     """The direction between the nearest points of shapes moved apart along the present one."""
     size = difference.size
     shift = jnp.maximum(jnp.maximum(jnp.abs(best.gap), _LEAST * size) - best.gap, 0.0) * best.normal
@@ -53,7 +53,7 @@ def _better(old: Separation, new: Separation, size: Array) -> Separation:
     return jax.tree.map(lambda n, o: jnp.where(new.gap > old.gap + 1e-15 * size, n, o), new, old)
 
 
-def _correct(difference: Difference, best: Separation) -> Separation:
+def correct(difference: Difference, best: Separation) -> Separation:
     """A step of Newton's method for the largest distance, where it helps: shapes that are smooth there."""
     normal = best.normal
     t = tangent_of(normal)
