@@ -129,7 +129,7 @@ def _remedy(first: AbstractShape, second: AbstractShape) -> str:
         if isinstance(shape, Plane | Heightfield) and isinstance(other, Plane | Heightfield):
             return "Both are ground: leave this pair out."
         if isinstance(shape, TriangleMesh):
-            return "Spheres, capsules and planes touch triangle meshes: divide this one into parts of ConvexMesh."
+            return "Convex shapes and planes touch triangle meshes: divide this one into parts of ConvexMesh."
         if isinstance(shape, Heightfield):
-            return "Spheres and capsules touch heightfields: give the other body some of these."
+            return "Convex shapes touch heightfields: give the other body some of these."
     return "Use a Cylinder of small length in place of a Disc."

@@ -14,7 +14,7 @@ from polhode.contact.distances.nearest import nearest
 from polhode.contact.distances.portal import pierce
 from polhode.contact.vectors import Vector, cross
 
-_LEAST = 1e-3
+LEAST = 1e-3
 """Distance relative to the size to which shapes are moved apart, so that their nearest points give a normal."""
 
 _SHIFTS, _CORRECTIONS = 2, 3
@@ -37,14 +37,14 @@ def separate(difference: Difference) -> Separation:
     difference = jax.lax.stop_gradient(difference)
     normal, middle = pierce(difference)
     best = Separation(normal, difference.separation(normal), middle)
-    best = jax.lax.fori_loop(0, _SHIFTS, lambda _, best: move_apart(difference, best), best)
+    best = jax.lax.fori_loop(0, _SHIFTS, lambda _, best: _move_apart(difference, best), best)
     return jax.lax.fori_loop(0, _CORRECTIONS, lambda _, best: correct(difference, best), best)
 
 
-def move_apart(difference: Difference, best: Separation) -> Separation:
+def _move_apart(difference: Difference, best: Separation) -> Separation:
     """The direction between the nearest points of shapes moved apart along the present one."""
     size = difference.size
-    shift = jnp.maximum(jnp.maximum(jnp.abs(best.gap), _LEAST * size) - best.gap, 0.0) * best.normal
+    shift = jnp.maximum(jnp.maximum(jnp.abs(best.gap), LEAST * size) - best.gap, 0.0) * best.normal
     normal, middle = nearest(difference.move(shift), best.normal)
     return _better(best, Separation(normal, difference.separation(normal), middle - 0.5 * shift), size)
 

@@ -11,6 +11,7 @@ from polhode.contact.distances.contact_points import APART, tangent_of
 from polhode.contact.distances.difference import Difference
 from polhode.contact.distances.face_overlap import edge_distances
 from polhode.contact.distances.separation import Separation
+from polhode.contact.distances.triangle import weights_of_nearest
 from polhode.contact.vectors import Vector, cross
 
 WIDTH = 11
@@ -20,6 +21,9 @@ _FLUSH = 1e-9
 _FACING = 0.9
 _STEEP = 0.3
 """Cosine between triangle and face below which a face has no heights above the triangle."""
+
+_TOUCHING = 1e-2
+"""Distance from a triangle, relative to the size, up to which a nearest point is one of it."""
 
 VERTEX, ROUND, NEAREST = 1 << 20, 1 << 22, 3 << 21
 """First features of corners of triangles, of round surfaces and of nearest points."""
@@ -101,7 +105,9 @@ def patch(
     gaps = jnp.where(facing, jnp.concatenate((cut_gaps, corner_gaps, round_gap[None])), APART)
     places = corners[0] + jnp.concatenate((cut.places, above, lowest[None])) @ axes.T
     # The nearest point, where no faces look at each other.
-    aside = (own < 1 - _FLUSH) & ~jnp.any(gaps < 0.5 * APART)
+    foot = corners - (best.middle - 0.5 * best.gap * d)
+    away = weights_of_nearest(foot) @ foot
+    aside = (away @ away < (_TOUCHING * size) ** 2) & ~jnp.any(gaps < 0.5 * APART)
     nearest = best.middle + 0.5 * best.gap * d
     count = len(gaps)
     rolls = jnp.concatenate((jnp.broadcast_to(~face.flat, (count - 1,)), jnp.array([True, False])))

@@ -17,8 +17,9 @@ from polhode.compiler.primitives.row_loop import map_rows, scan_rows
 from polhode.contact.distances.contact_points import APART, ContactPoints, tangent_of
 from polhode.contact.distances.difference import Difference
 from polhode.contact.distances.meshes import Triangles, all_triangles, window
+from polhode.contact.distances.nearest import nearest
 from polhode.contact.distances.patch import Candidates, spread
-from polhode.contact.distances.separation import Separation, correct, move_apart
+from polhode.contact.distances.separation import LEAST, Separation, correct
 from polhode.contact.distances.surface_patch import WIDTH, SurfacePoints, patch
 from polhode.contact.distances.triangle import weights_of_nearest
 from polhode.contact.shapes.box import Box
@@ -37,7 +38,7 @@ _FLUSH = 1e-9
 _NEAR = 1.5
 """Distance from the middle of a shape, in bounding radii, to which triangles are looked at."""
 
-_ROUNDS = 3
+_ROUNDS = 4
 
 _ALIKE = 0.7
 """Cosine between normals of one patch."""
@@ -156,20 +157,23 @@ def _touch(body: AbstractConvex, pose: Pose, triangle: Triangles, index: Array) 
     # Edges beyond which the surface falls off, or ends.
     ends = jnp.stack([inward[k] @ (corners[(k + 2) % 3] - corners[k]) > 0 for k in range(3)])
     falls = (inward @ face < -_FLUSH) | ends
-    flat = Separation(face, difference.separation(face), jnp.zeros(3))
+    nowhere = jnp.full(3, APART)
+    flat = Separation(face, difference.separation(face), nowhere)
 
     def search() -> Separation:
-        best = flat
-        for k in range(3):
-            beyond = unit_or(cross(inward[k], edges[k]), face)
-            new = Separation(beyond, difference.separation(beyond), jnp.zeros(3))
-            best = _admit(new, best, corners, inward, falls[k] & ~ends[k])
-        improve = lambda _, best: _admit(move_apart(difference, best), best, corners, inward, jnp.array(True))  # noqa: E731
-        best = jax.lax.fori_loop(0, _ROUNDS, improve, best)
-        if not is_round(body):
-            return best
-        polish = lambda _, best: _admit(correct(difference, best), best, corners, inward, jnp.array(True))  # noqa: E731
-        return jax.lax.fori_loop(0, _ROUNDS, polish, best)
+        across_edges = [unit_or(cross(inward[k], edges[k]), face) for k in range(3)]
+        between = [unit_or(face + across_edges[k], face) for k in range(3)]
+        corner = [unit_or(face + across_edges[k] + across_edges[k - 1], face) for k in range(3)]
+        start = flat
+        for k, direction in enumerate((*across_edges, *between, *corner)):
+            new = Separation(direction, difference.separation(direction), nowhere)
+            start = _admit(new, start, corners, inward, (falls[k % 3] & ~ends[k % 3]) | jnp.asarray(k > 5))
+        # Nearest points as the shapes are; where they overlap or touch, after they are moved apart.
+        ascend = lambda k, best: _ascend(difference, best, k > 0)  # noqa: E731
+        best = jax.lax.fori_loop(0, _ROUNDS, ascend, start)
+        if is_round(body):
+            best = jax.lax.fori_loop(0, _ROUNDS, lambda _, best: correct(difference, best), best)
+        return _admit(best, start, corners, inward, jnp.array(True))
 
     best = jax.lax.cond(jnp.any(falls), search, lambda: flat)
     # What lies behind the triangle as a whole is on its other side.
@@ -179,6 +183,19 @@ def _touch(body: AbstractConvex, pose: Pose, triangle: Triangles, index: Array) 
     points = patch(difference, best, corners, face, features, index)
     feature = points.feature + _FEATURES * jax.vmap(_sector)(points.normal)
     return points._replace(gap=jnp.where(behind, APART, points.gap), feature=feature).rows()
+
+
+def _ascend(difference: Difference, best: Separation, moves: Array) -> Separation:
+    """The direction between the nearest points of shapes, moved apart along the present one or not.
+
+    Where it is the same one, its points are those of this direction too.
+    """
+    size = difference.size
+    least = jnp.maximum(jnp.abs(best.gap), LEAST * size)
+    shift = jnp.where(moves, jnp.maximum(least - best.gap, 0.0), 0.0) * best.normal
+    normal, middle = nearest(difference.move(shift), best.normal)
+    new = Separation(normal, difference.separation(normal), middle - 0.5 * shift)
+    return jax.tree.map(lambda n, o: jnp.where(new.gap >= best.gap - 1e-12 * size, n, o), new, best)
 
 
 def _across_edge(edge: Vector, out: Vector) -> Vector:
