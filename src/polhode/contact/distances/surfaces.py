@@ -53,7 +53,7 @@ _FEATURES = 1 << 23
 """More than a triangle and a convex shape have."""
 
 
-def is_round(body: AbstractConvex) -> bool:
+def _is_round(body: AbstractConvex) -> bool:
     """Whether a shape has round surfaces."""
     return not isinstance(body, Box | ConvexMesh)
 
@@ -171,7 +171,7 @@ def _touch(body: AbstractConvex, pose: Pose, triangle: Triangles, index: Array) 
         # Nearest points as the shapes are; where they overlap or touch, after they are moved apart.
         ascend = lambda k, best: _ascend(difference, best, k > 0)  # noqa: E731
         best = jax.lax.fori_loop(0, _ROUNDS, ascend, start)
-        if is_round(body):
+        if _is_round(body):
             best = jax.lax.fori_loop(0, _ROUNDS, lambda _, best: correct(difference, best), best)
         return _admit(best, start, corners, inward, jnp.array(True))
 

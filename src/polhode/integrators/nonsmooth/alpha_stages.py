@@ -91,7 +91,9 @@ def accelerate(
     # Where friction would press a contact more than its force opens it, only impulses act.
     held = contacts.held
     # A coordinate is at a stop that it doesn't leave.
-    at_stop = (contacts.gap <= CLOSED) & (contacts.slips[:, 0] <= least_speed(contacts.slips) + least_speed(step.h * without))
+    at_stop = (contacts.gap <= CLOSED) & (
+        contacts.slips[:, 0] <= least_speed(contacts.slips) + least_speed(step.h * without)
+    )
     hold = jnp.where(held & closed, contacts.hold, jnp.where(held, 0.0, -1.0))
     closed = closed & (can_open(rows, contacts.smooth_columns, drag) | ~slides) & (at_stop | ~held)
     # In a step of no length forces change no direction.
