@@ -125,11 +125,11 @@ def _find(first: AbstractShape, second: AbstractShape) -> tuple[Distance, bool]:
 
 def _remedy(first: AbstractShape, second: AbstractShape) -> str:
     """The remedy for a pair without a distance."""
-    for shape, other in ((first, second), (second, first)):
-        if isinstance(shape, Plane | Heightfield) and isinstance(other, Plane | Heightfield):
-            return "Both are ground: leave this pair out."
-        if isinstance(shape, TriangleMesh):
-            return "Convex shapes and planes touch triangle meshes: divide this one into parts of ConvexMesh."
-        if isinstance(shape, Heightfield):
-            return "Convex shapes touch heightfields: give the other body some of these."
+    ends = first, second
+    if all(isinstance(shape, Plane | Heightfield) for shape in ends):
+        return "Both are ground: leave this pair out."
+    if any(isinstance(shape, TriangleMesh) for shape in ends):
+        return "Convex shapes and planes touch triangle meshes: divide this one into parts of ConvexMesh."
+    if any(isinstance(shape, Heightfield) for shape in ends):
+        return "Convex shapes touch heightfields: give the other body some of these."
     return "Use a Cylinder of small length in place of a Disc."
