@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.spaces.base import Point
+from polhode.spaces.base import Point, Vector
 from polhode.systems.mechanical.contact_set import (
     AbstractContactSet,
     ContactKinematics,

@@ -10,7 +10,7 @@ from polhode.problems._model_problem import ModelDraft, scene_body
 from polhode.problems._table import table, tilt
 from polhode.problems.declaration import Number, Positive, declare
 
-_DOC = """A boat-shaped stone is spun on a table, begins to rattle, stops and turns the other way round: but not back again.
+_DOC = """A boat-shaped stone is spun on a table, rattles, stops and turns the other way round, but not back again.
 
 Half axes of its surface are turned about the vertical by `skew` from the principal axes of inertia. Spin in one
 direction gives its energy to rocking about one of these axes, in the other direction to that about the other one, which

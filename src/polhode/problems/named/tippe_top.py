@@ -24,9 +24,9 @@ J² < mgR³αI₃²(1 - α)⁴ / (I₁ - (1 - α)I₃), the inverted one above m
 the top spins at an angle (S. Rauch-Wojciechowski, M. Sköldstam & T. Glad, Regul. Chaotic Dyn. 10, 2005, whose data
 these are: m = 20 g, R = 2 cm, α = 0.3, I₃ = ²⁄₅ mR², I₁ = ¹³¹⁄₃₅₀ mR²).
 
-The friction of the literature grows with the slip: here by the compliant law, up to its `slip_speed`. Coulomb's law at
-one point is not enough: such a top comes to roll at a few degrees and stays there (T. R. Kane & D. A. Levinson, J. Appl.
-Mech. 45, 1978). Outputs are `tilt`, the angle of the axis, and `jellett`, J.
+The friction of the literature grows with the slip: here by the compliant law, up to its `slip_speed`. Coulomb's law
+at one point is not enough: such a top comes to roll at a few degrees and stays there (T. R. Kane & D. A. Levinson, J.
+Appl. Mech. 45, 1978). Outputs are `tilt`, the angle of the axis, and `jellett`, J.
 """
 
 _DEPTH = 5e-4
