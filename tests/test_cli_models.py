@@ -276,6 +276,7 @@ def test_folders_of_meshes_are_given_by_an_option(tmp_path):
     assert "`--mesh-path` goes with model files" in result.stderr
 
 
+@pytest.mark.exhaustive
 def test_warnings_of_the_library_are_lines_without_a_program(tmp_path):
     (tmp_path / "arm.xml").write_text(PENDULUM.replace('range="-90 90"', 'range="30 90"'))
     # The entry point of the command, which sets the form of warnings, in a process of its own.

@@ -21,6 +21,7 @@ def two_balls_of_one_shape() -> tuple[ph.Model, ph.shapes.Sphere]:
     return model, shape
 
 
+@pytest.mark.exhaustive
 def test_a_shape_on_two_bodies_touches_with_both():
     model, _ = two_balls_of_one_shape()
     model.contacts()
@@ -99,6 +100,7 @@ def test_room_to_spare_leaves_the_slip_of_the_first_contact():
     np.testing.assert_allclose(*slips, atol=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_a_ball_rolls_down_a_heightfield_as_down_a_plane():
     slope = np.deg2rad(10)
     normal = np.array([-np.sin(slope), 0, np.cos(slope)])

@@ -77,6 +77,7 @@ def test_tangents_are_those_of_the_forces_and_lose_no_digits_far_from_the_origin
     agree(evaluated(parts, moved, v), found)
 
 
+@pytest.mark.exhaustive
 def test_loops_over_links_give_the_same_as_recursions_without(system, monkeypatch):
     system, q, v = system
 
