@@ -50,10 +50,10 @@ from .problem import Problem as Problem
 from .result_codes import Result as Result
 from .simulation.checkpoint.resume import resume as resume
 from .simulation.diagnosis import StepSizeWarning as StepSizeWarning
-from .simulation.events.located_contacts import FrictionLockWarning as FrictionLockWarning
 from .simulation.ensembles.ensemble import ensemble as ensemble
 from .simulation.ensembles.load import load_ensemble as load_ensemble
 from .simulation.ensembles.result import Ensemble as Ensemble
+from .simulation.events.located_contacts import FrictionLockWarning as FrictionLockWarning
 from .simulation.run import InterruptionWarning as InterruptionWarning
 from .simulation.run import SimulationError as SimulationError
 from .simulation.simulate import simulate as simulate
