@@ -41,6 +41,7 @@ class MidpointStep(eqx.Module):
     - `turn`: the same of sliding velocities and spins until the end of the step.
     - `closed`: gap up to which a contact counts as closed.
     - `pressed`: contacts that carried a force in the step before. - `first_part`: impulses of impacts that go on.
+    - `smoothing`: the energy κ of smoothed laws, which all contacts have all the time; None for the laws.
     """
 
     system: AbstractMechanical
@@ -58,6 +59,7 @@ class MidpointStep(eqx.Module):
     pressed: Bool[Array, " k"]
     first_part: Float[Array, "k rows"]
     impact: Impact
+    smoothing: Array | None = None
 
     @property
     def held_rows(self) -> Bool[Array, "k rows"]:
