@@ -39,8 +39,8 @@ def eulers_disc(
     - `formulation`: coordinates, as in `Model.assemble`.
     - `radius`, `mass`: of the disc, which is thin and homogeneous.
     - `angle`: between disc and table at the start, in radians.
-   
-    - `friction`: coefficient of Coulomb's law. - `rolling`: length of rolling friction.
+    - `friction`: coefficient of Coulomb's law.
+    - `rolling`: length of rolling friction.
     - `gravity`: towards -z.
     - `duration`: end time.
     """

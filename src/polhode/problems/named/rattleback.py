@@ -40,12 +40,12 @@ def rattleback(
     **Arguments**, in SI units:
 
     - `formulation`: coordinates, as in `Model.assemble`.
-   
-    - `half_axes`: of the ellipsoid; shape (3,). - `skew`: angle of these from the axes of inertia, in radians.
+    - `half_axes`: of the ellipsoid; shape (3,).
+    - `skew`: angle of these from the axes of inertia, in radians.
     - `mass`: mass.
     - `inertia`: principal moments about the middle, where the centre of mass is; shape (3,).
-   
-    - `spin`: angular velocity about the vertical at the start. - `wobble`: that about both others.
+    - `spin`: angular velocity about the vertical at the start.
+    - `wobble`: that about both others.
     - `friction`: coefficient of Coulomb's law.
     - `gravity`: towards -z.
     - `duration`: end time.

@@ -60,8 +60,8 @@ def tippe_top(
     - `inertia`: principal moments about the centre of mass; in m R², the two first ones equal, shape (3,).
     - `spin`: angular velocity about the vertical at the start.
     - `angle`: of the axis from the vertical at the start, in radians.
-   
-    - `friction`: coefficient that sliding approaches. - `slip_speed`: speed from which it does.
+    - `friction`: coefficient that sliding approaches.
+    - `slip_speed`: speed from which it does.
     - `gravity`: towards -z.
     - `duration`: end time.
     """
