@@ -1,4 +1,4 @@
-"""A chain laid over a cylinder: it holds up to a ratio of loads that its polygon has in closed form, and slips beyond."""
+"""A chain on a cylinder: it holds up to a ratio of loads that its polygon has in closed form, and slips beyond."""
 
 from __future__ import annotations
 
