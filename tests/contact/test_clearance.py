@@ -5,7 +5,6 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from reference_problems import instants
 from scipy.integrate import solve_ivp
 
 import polhode as ph
@@ -67,7 +66,7 @@ class ByHand:
         self.held, self.instants, self.pieces = False, [], []
 
     def rows(self, t, q, v):
-        """Rows of both parts of the crank's joint, of the normal and of the tangent, with what v adds to their rates."""
+        """Rows of the crank's joint, of the normal and of the tangent, with what v adds to their rates."""
         c, s = np.cos(q[2]), np.sin(q[2])
         half, spin = ROD / 2, v[2]
         away = np.array([q[0] + half * c - q[3], q[1] + half * s])
@@ -110,7 +109,10 @@ class ByHand:
         P = np.linalg.solve(G, target)
         if abs(P[1]) > self.friction * P[0]:
             P = max(
-                (np.array([1.0, -side * self.friction]) * target[0] / (G[0] @ [1.0, -side * self.friction]) for side in (1, -1)),
+                (
+                    np.array([1.0, -side * self.friction]) * target[0] / (G[0] @ [1.0, -side * self.friction])
+                    for side in (1, -1)
+                ),
                 key=lambda P: -(u + G @ P)[1] * P[1],
             )
         return v + change @ P
@@ -144,13 +146,59 @@ class ByHand:
                     v = self.hit(t, q, v)
                     self.held = self.restitution == 0
 
-
     def velocity(self, t: float) -> np.ndarray:
         """Of the rod's angle and of the slider, at an instant that is none of an impact."""
         piece = next(each for each in self.pieces if each.t_min <= t <= each.t_max)
         return piece(t)[[6, 7]]
 
 
-@pytest.fixture(params=[(0.0, 0.9), (0.1, 0.9), (0.0, 0.0), (0.1, 0.0)], ids=str)
-def laws(request):
-    return request.param
+def by_hand(friction: float, restitution: float, end: float) -> ByHand:
+    solution = ByHand(friction, restitution)
+    solution.run(end)
+    return solution
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("friction", "restitution", "count"),
+    [(0.0, 0.9, 14), (0.1, 0.9, 14), (0.0, 0.0, 5)],
+    ids=["bounces", "friction", "plastic"],
+)
+def test_impacts_of_the_pin_are_located(friction, restitution, count):
+    """Instants and speeds against a formulation of its own; plastic impacts, and the pin that follows its hole."""
+    exact = by_hand(friction, restitution, TURN)
+    t1 = exact.instants[count - 1][0] + 1e-5
+    solution = ph.simulate(slider_crank(friction, restitution), "rkmk54", t1=t1, state0=start(), rtol=1e-10)
+    words = {"closes": "contact closes", "opens": "contact changes"}
+    events = [solution.events.names[k] for k in np.asarray(solution.events.number, int)]
+    instants = [(t, words[what]) for t, what in exact.instants[:count]]
+    assert events[:count] == [what for _, what in instants]
+    np.testing.assert_allclose(np.asarray(solution.events.t)[:count], [t for t, _ in instants], rtol=0, atol=1e-10)
+    times = np.linspace(0, instants[-1][0], 60)[1:-1]
+    t, v = np.asarray(solution.t), np.asarray(solution.state[1])
+    for k in np.searchsorted(t, times):
+        if np.abs(t[k] - [instant for instant, _ in instants]).min() > 1e-9:
+            np.testing.assert_allclose(v[k], exact.velocity(t[k]), rtol=0, atol=1e-5 * SPEED * CRANK)
+    if not (friction or restitution == 0):
+        # Between impacts nothing pushes the slider: its speed is a staircase.
+        flights = np.searchsorted([instant for instant, _ in instants], t + 1e-9)
+        assert all(np.ptp(v[flights == k, 1]) < 1e-11 for k in range(count) if np.any(flights == k))
+        assert np.ptp(v[flights < count, 1]) > 10.0
+
+
+@pytest.mark.parametrize(
+    ("friction", "restitution", "order"),
+    [(0.0, 0.9, 2), *(pytest.param(*case, marks=pytest.mark.exhaustive) for case in ((0.1, 0.9, 2), (0.0, 0.0, 1)))],
+)
+def test_time_steps_converge_to_the_same_motion(friction, restitution, order):
+    """Of order 2 across bounces, which are at their instants, and 1 across plastic impacts: mean speed errors."""
+    exact = by_hand(friction, restitution, 9.5e-4 if restitution else TURN)
+    end, errors = exact.instants[2][0], []
+    for n in (1000, 4000):
+        solution = ph.simulate(slider_crank(friction, restitution), "moreau", t1=TURN, h=TURN / n, state0=start())
+        t = np.asarray(solution.t)
+        inside = t < end - 2 * TURN / n
+        speeds = np.array([exact.velocity(instant)[1] for instant in t[inside]])
+        errors.append(np.abs(np.asarray(solution.state[1])[inside, 1] - speeds).mean())
+    assert errors[0] < (2e-3 if restitution else 0.06)
+    assert np.log2(errors[0] / errors[1]) / 2 > order - 0.2
