@@ -186,8 +186,12 @@ class AbstractSphereInteractions(AbstractSeparable):
         if self.wall_law is not None:
             total, walls = add_walls(self, self.wall_law, motion, memory.walls, total)
             memory = memory._replace(walls=walls)
-        of_all = lambda parts: jnp.stack([jnp.sum(a) for a in parts.values()]) if parts else jnp.zeros(0, kind)  # noqa: E731
-        stored, lost, power = map(of_all, total[2:])
+
+        def of_all(parts: dict[str, Array], names: tuple[str, ...]) -> Array:
+            return jnp.stack([jnp.sum(parts[name]) for name in names]) if names else jnp.zeros(0, kind)
+
+        stored = of_all(total.stored, self.stored_names)
+        lost, power = (of_all(parts, self.lost_names) for parts in (total.lost, total.power))
         lost = lost + 0.5 * motion.h * (memory.power + power) + rest[1][len(stored) :]
         memory = memory._replace(power=power)
         accounts = jnp.concatenate((stored, lost))
