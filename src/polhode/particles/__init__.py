@@ -13,8 +13,8 @@ from polhode.particles.builders import block as block
 from polhode.particles.builders import chain as chain
 from polhode.particles.builders import packing as packing
 from polhode.particles.builders import torus as torus
-from polhode.particles.interactions import ParticleStates as ParticleStates
 from polhode.particles.interactions import GrainStates as GrainStates
+from polhode.particles.interactions import ParticleStates as ParticleStates
 from polhode.particles.laws.capillary import CapillaryBridge as CapillaryBridge
 from polhode.particles.laws.contact_law import ContactLaw as ContactLaw
 from polhode.particles.laws.hertz import Hertz as Hertz

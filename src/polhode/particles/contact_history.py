@@ -12,7 +12,7 @@ from polhode.particles.laws.contact_law import Action, ContactLaw, History
 from polhode.particles.laws.touch import Ends, Touch, surface_velocity
 from polhode.particles.neighbours import Neighbours
 from polhode.spaces.component_arrays import Vectors, add, add_scaled, cross, dot, scale, subtract
-from polhode.systems.separable import Loads, Motion
+from polhode.systems.separable import Motion
 
 if TYPE_CHECKING:
     from polhode.particles.interactions import AbstractSphereInteractions
@@ -226,6 +226,4 @@ def _touch(
         spin = add(spin, subtract(gains.here, gains.there))
         parting = parting + dot(gains.apart, n)
     twist = 0.5 * h * dot(add(ends.here, ends.there), middle)
-    return Touch(
-        n, *overlaps, *sizes, tilt, middle, twist, scale(h, slide), scale(h, turn), parting, slip, spin, h
-    )
+    return Touch(n, *overlaps, *sizes, tilt, middle, twist, scale(h, slide), scale(h, turn), parting, slip, spin, h)

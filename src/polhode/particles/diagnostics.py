@@ -239,7 +239,7 @@ class AbstractParticles(AbstractSphereInteractions):
         return jnp.maximum(pairs, hertz(self.wall_contact, m, speed(v), 0.5 * D)) if self.walls else pairs
 
     def _law_frequency(self, v: Array, speed: Callable[[Array], Array]) -> Array:
-        m, r = jnp.min(self.masses), 0.5 * jnp.min(self.diameters)
+        m, _r = jnp.min(self.masses), 0.5 * jnp.min(self.diameters)
         lever = jnp.max(self.masses * (0.5 * self.diameters) ** 2 / self.inertias)
         largest = jnp.zeros(())
         if self.law is not None and self.n > 1:

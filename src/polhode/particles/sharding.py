@@ -31,7 +31,18 @@ _OF_PARTICLES = ("masses", "inertias")
 _OF_SLOTS = ("slots", "constants", "dampers")
 _OF_BONDS = ("pairs", "per_bond", "limits")
 # Contacts need the diameters of any neighbours; these never change.
-_EVERYWHERE = ("diameters", "gravity", "contact", "wall_contact", "contact_damping", "walls", "skin", "law", "wall_law", "attraction")
+_EVERYWHERE = (
+    "diameters",
+    "gravity",
+    "contact",
+    "wall_contact",
+    "contact_damping",
+    "walls",
+    "skin",
+    "law",
+    "wall_law",
+    "attraction",
+)
 
 
 class ShardedParticles(AbstractParticles):

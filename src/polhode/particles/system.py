@@ -50,7 +50,8 @@ class Particles(AbstractParticles):
     - `material`: one `BondMaterial` for all bonds, or a sequence of them with `kinds`, shape (m,), that says which.
     - `shear`: "objective", or "literal" for the law as printed, under which a rigid rotation costs energy: it keeps
       ΣJΩ instead of Σ(x × mv + JΩ).
-    - `contact`: K of contacts between particles, an energy; 0 for none. - `wall_contact`: the same of walls.
+    - `contact`: K of contacts between particles, an energy; 0 for none; or a `ContactLaw`, with friction and history.
+    - `wall_contact`: the same of walls; None for that of particles.
     - `contact_damping`: force along the line of centres per speed of approach, while particles or walls touch.
     - `bonded_contacts`: whether particles with a bond are in contact as well.
     - `walls`: of `polhode.particles`. - `gravity`: acceleration, shape (3,).
@@ -108,7 +109,9 @@ class Particles(AbstractParticles):
         self.contact_damping = number("contact_damping", contact_damping) if has_damping else None
         self.walls = walls_of(walls, self.wall_contact if self.wall_law is None else 1.0)
         self.wall_law = self.wall_law if self.walls else None
-        self.alike = checks.is_concrete(masses, diameters) and all(np.ptp(np.asarray(a)) == 0 for a in (masses, diameters))
+        self.alike = checks.is_concrete(masses, diameters) and all(
+            np.ptp(np.asarray(a)) == 0 for a in (masses, diameters)
+        )
         self.shear, self.bonded_contacts = shear, bool(bonded_contacts)
         links = bond_pairs(pairs, n)
         self._bond(x, links, material, kinds, kind)
