@@ -163,7 +163,7 @@ class AbstractSphereInteractions(AbstractSeparable):
     @property
     def stored_names(self) -> tuple[str, ...]:
         """Names of the energies that contacts with history store."""
-        of_pairs, of_walls = (() if law is None else law.stored for law in (self.law, self.wall_law))
+        of_pairs, of_walls = (() if law is None else law.energy_names for law in (self.law, self.wall_law))
         walls = ("wall" if name == "contact" else name for name in of_walls)
         return tuple(dict.fromkeys((*of_pairs, *walls)))
 
@@ -171,7 +171,7 @@ class AbstractSphereInteractions(AbstractSeparable):
     def lost_names(self) -> tuple[str, ...]:
         """Names of the energies that contacts with history dissipate."""
         laws = (law for law in (self.law, self.wall_law) if law is not None)
-        return tuple(dict.fromkeys(name for law in laws for name in law.lost))
+        return tuple(dict.fromkeys(name for law in laws for name in law.loss_names))
 
     def loads_after(self, motion: Motion, rest: Rest, around: Surroundings) -> tuple[Loads, Rest, Surroundings]:
         if not self.has_history:
@@ -208,7 +208,7 @@ class AbstractSphereInteractions(AbstractSeparable):
             lists, code = self.search(places.x, self.capacity, self.skin)
         if not self.has_history:
             return Surroundings(lists, code)
-        pairs = () if self.law is None else self.law.start(lists.members.shape, kind)
+        pairs: Any = () if self.law is None else self.law.start(lists.members.shape, kind)
         law, faces = self.wall_law, len(self.faces(places.x))
         walls = () if law is None else tuple(law.start((self.n,), kind) for _ in range(faces))
         return Surroundings(ContactMemory(*lists, pairs, walls, jnp.zeros(len(self.lost_names), kind)), code)

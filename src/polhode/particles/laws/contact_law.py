@@ -104,12 +104,12 @@ class ContactLaw(eqx.Module):
         return any(part is not None for part in (self.tangential, self.rolling, self.twisting))
 
     @property
-    def stored(self) -> tuple[str, ...]:
+    def energy_names(self) -> tuple[str, ...]:
         """Names of the energies that contacts store."""
         return ("contact", *(name for name, part in self._springs if part is not None))
 
     @property
-    def lost(self) -> tuple[str, ...]:
+    def loss_names(self) -> tuple[str, ...]:
         """Names of the energies that contacts dissipate."""
         sticks = self.normal.sticks or self.bridge is not None
         of_normal = [("damping", self.normal.is_damped), ("cohesion", sticks)]

@@ -23,7 +23,7 @@ class Slider(NamedTuple):
 
 
 class Slip(NamedTuple):
-    """After a step: the force, the spring's displacement and energy, what slipping dissipated, and the dashpot's power."""
+    """After a step: force, displacement and energy of the spring, what slipping dissipated, power of the dashpot."""
 
     force: Vectors
     spring: Vectors
@@ -35,8 +35,8 @@ class Slip(NamedTuple):
 def slide(slider: Slider, spring: Vectors, keep: Any, way: Vectors, velocity: Vectors) -> Slip:
     """The slider after a step with the displacement `way`, and `velocity` at its end.
 
-    `spring`: its displacement at the start. `keep`: factor by which a change of stiffness shortens it; what is added in the
-    step is shortened by half of that. Vectors of one component or of three.
+    `spring`: its displacement at the start. `keep`: factor by which a change of stiffness shortens it; what is added
+    in the step is shortened by half of that. Vectors of one component or of three.
 
     The spring takes up the work of its mean force along the way. What it doesn't hold is lost.
     """

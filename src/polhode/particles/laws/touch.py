@@ -25,9 +25,10 @@ class Ends(NamedTuple):
 class Touch(NamedTuple):
     """What laws of contact know; arrays with an element for each pair.
 
-    - `normal`: unit, from there to here. - `overlap`: of the surfaces, negative if they are apart; `before`: the same at
-      the start of the step. - `radius`, `mass`: R₁R₂/(R₁+R₂) and m₁m₂/(m₁+m₂).
-    - `tilt`: change of the normal in the step; `middle`: the normal in its middle. - `twist`: turn of both about the normal in the step.
+    - `normal`: unit, from there to here. - `overlap`: of the surfaces, negative if they are apart; `before`: the same
+      at the start of the step. - `radius`, `mass`: R₁R₂/(R₁+R₂) and m₁m₂/(m₁+m₂).
+    - `tilt`: change of the normal in the step; `middle`: the normal in its middle.
+    - `twist`: turn of both about the normal in the step.
     - `slide`: displacement of the surfaces against each other in the step, tangential. - `turn`: rotation vector of
       here relative to there in the step.
     - `parting`: rate at which the overlap shrinks at the end of the step; `slip`, `spin`: velocity of the surfaces
