@@ -436,8 +436,8 @@ def lammps_friction(lammps: Any, case: Case, width: float, steps: int) -> Run:
         code.command(f"run {steps} pre no post no")
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
         order = np.argsort(code.numpy.extract_atom("id")[:n])
-        end = (np.array(code.numpy.extract_atom(name)[:n])[order] for name in ("x", "v", "omega"))
-        return Run(cpu, wall, *end, 0, searches=int(code.get_thermo("nbuild")))
+        x, v, omega = (np.array(code.numpy.extract_atom(name)[:n])[order] for name in ("x", "v", "omega"))
+        return Run(cpu, wall, x, v, omega, 0, searches=int(code.get_thermo("nbuild")))
     finally:
         code.close()
 
