@@ -53,6 +53,15 @@ def test_a_model_file_runs_with_joints_set(pendulum):
     assert output["final"]["joint_positions"][0] == pytest.approx(0.5 - 0.1 - 7.36 * 0.479 * 0.01, abs=6e-3)
 
 
+def test_floors_and_frictions_of_files_are_settings(pendulum):
+    model = models.import_model(str(pendulum), {"floor": -2.0, "friction": 0.8}).model
+    (floor,) = model.ground.shapes
+    assert float(floor.point[2]) == -2.0
+    assert [rule.friction for rule in model.contact_rules] == [0.8]
+    with pytest.raises(ValueError, match="`--set contacts=…` must be true or false, got 'some'"):
+        models.import_model(str(pendulum), {"contacts": "some"})
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

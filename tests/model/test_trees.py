@@ -176,6 +176,20 @@ def loaded_tree(gravity: Any) -> Any:
     return model
 
 
+def test_balance_in_one_sweep_is_that_of_mass_and_forces():
+    """Joints of all kinds with loads, efforts and a rotor: inertial forces of an acceleration and all others."""
+    of, (q, _) = loaded_tree((0.3, -0.2, -9.81)).assemble("minimal")
+    v, a = np.random.default_rng(7).standard_normal((2, of.n))
+
+    def both(q, v, a):
+        return of.balance(TIME, q, v, a), to_dense(of.mass(TIME, q), (of.n, of.n)) @ a - of.force(TIME, q, v)
+
+    swept, single = evaluated(both, q, v, a)
+    size = np.abs(single).max()
+    assert size > 10
+    np.testing.assert_allclose(swept, single, rtol=0, atol=1e-12 * size)
+
+
 def test_followers_carry_their_loads_to_what_they_follow(system):
     system, q, _ = system
     whole: JointTree = system.coordinates
