@@ -6,18 +6,18 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from polhode.compiler.primitives.row_loop import scan_rows
 from polhode.contact.contact_problem import discs
 from polhode.contact.laws import Impulses, radii
 from polhode.contact.sparse.body_elimination import whole
 from polhode.contact.sparse.free_bodies import FreeBodies, Spatial
+from polhode.contact.sparse.small_inverses import invert
 from polhode.contact.sparse.sparse_problem import ScaledProblem
 
-_SETTLED = 0.1
-"""Largest change of a sweep, in parts of the goal, at which sweeps end."""
-
+_INNER = 3
+"""Iterations for a contact that slides or opens, where its normal and its other impulses need each other."""
 
 DIVERGED = 1e3
 """The same, in parts of the impulses that stop each contact alone, from which friction of known direction jams them."""
@@ -28,11 +28,13 @@ class _Table(NamedTuple):
 
     - `rows`: of relative velocities, by the velocities of the first and of the second body.
     - `responses`: changes of these velocities by unit impulses. - `own`: responses of the contact to itself.
+    - `inverse`: of these.
     """
 
     rows: tuple[Float[Array, "k rows 6"], Float[Array, "k rows 6"]]
     responses: tuple[Float[Array, "k rows 6"], Float[Array, "k rows 6"]]
     own: Float[Array, "k rows rows"]
+    inverse: Float[Array, "k rows rows"]
     constant: Impulses
     step: Impulses
     least: Float[Array, " k"]
@@ -44,22 +46,41 @@ class _Table(NamedTuple):
         rows = tuple(scale * part for part in whole(problem.rows))
         ends = zip((problem.rows.first, problem.rows.second), whole(problem.columns), strict=True)
         responses = tuple(_respond(problem.bodies, body, scale * part) for body, part in ends)
-        return cls(rows, responses, scaled.own, scaled.constant, scaled.step, scaled.least)  # type: ignore[arg-type]
+        own = scaled.own + jnp.where(scaled.present, 0.0, 1.0)[:, :, None] * jnp.eye(scaled.own.shape[1])
+        return cls(rows, responses, own, invert(own), scaled.constant, scaled.step, scaled.least)  # type: ignore[arg-type]
 
 
-def gauss_seidel(scaled: ScaledProblem, z: Impulses, limit: Array, goal: Array, size: Array) -> tuple[Impulses, Array]:
-    """Impulses after at most `limit` sweeps, forward and backward in turn, and whether they grow without bound.
+class Sweeps(NamedTuple):
+    """Where the iteration is: impulses with velocities of bodies by them, the last direction, and its square.
 
-    One contact after the other, its normal impulse before the others; the cost of a sweep is linear in the contacts.
-    Sweeps end at a change far below the goal.
+    - `change`: the largest of the last sweep. - `number`: of sweeps, forward and backward counted as one.
+    """
+
+    z: Impulses
+    V: Float[Array, "b 6"]
+    direction: Impulses
+    its_response: Float[Array, "b 6"]
+    square: Array
+    change: Array
+    number: Int[Array, ""]
+
+
+def gauss_seidel(
+    scaled: ScaledProblem, z: Impulses, limit: Array, goal: Array, size: Array
+) -> tuple[Impulses, Int[Array, ""], Bool[Array, ""]]:
+    """Impulses after at most `limit` sweeps, how many these were, and whether impulses grow without bound.
+
+    One contact after the other, forward and then backward, with the others as they are; each sweep continues along
+    the conjugate direction of those before it. The cost of a sweep is linear in the contacts. Sweeps end at a change
+    below the goal.
     """
     table, problem = _Table.of(scaled), scaled.problem
     first, second = problem.rows.first, problem.rows.second
     count = jnp.max(jnp.where(jnp.any(scaled.present, axis=1), jnp.arange(len(z)) + 1, 0), initial=0)
 
-    def visit(loop: tuple[Array, ...], forward: Array) -> tuple[Array, ...]:
+    def visit(loop: tuple[Array, ...]) -> tuple[Array, ...]:
         place, V, z, largest = loop
-        i = jnp.where(forward, place, count - 1 - place)
+        i = jnp.minimum(place, 2 * count - 1 - place)
         cut = lambda x: jax.lax.dynamic_slice(x, (i, *(0,) * (x.ndim - 1)), (1, *x.shape[1:]))  # noqa: E731
         a, b = first[i], second[i]
         here = tuple(jax.lax.dynamic_slice(V, (body, 0), (1, 6)) for body in (a, b))
@@ -70,28 +91,53 @@ def gauss_seidel(scaled: ScaledProblem, z: Impulses, limit: Array, goal: Array, 
         z = jax.lax.dynamic_update_slice(z, new, (i, 0))
         return place + 1, V, z, jnp.maximum(largest, change[0])
 
-    def sweep(loop: tuple[Array, ...]) -> tuple[Array, ...]:
-        number, V, z, _ = loop
-        forward = number % 2 == 0
-        start = jnp.zeros((), count.dtype), V, z, jnp.zeros(())
-        _, V, z, largest = jax.lax.while_loop(lambda x: x[0] < count, lambda x: visit(x, forward), start)
-        return number + 1, V, z, largest
+    def advance(at: tuple[Sweeps, Impulses]) -> tuple[Sweeps, Impulses]:
+        last, _ = at
+        start = jnp.zeros((), count.dtype), last.V, last.z, jnp.zeros(())
+        _, V, z, change = jax.lax.while_loop(lambda x: x[0] < 2 * count, visit, start)
+        step, response = z - last.z, V - last.V
+        square = jnp.sum(step * step)
+        ratio = square / jnp.where(last.square > 0, last.square, 1.0)
+        # Where steps grow, the direction begins again.
+        ratio = jnp.where((last.square > 0) & (ratio < 1), ratio, 0.0)
+        ahead = Sweeps(
+            z + ratio * last.direction, V + ratio * last.its_response,
+            ratio * last.direction + step, ratio * last.its_response + response, square, change, last.number + 1,
+        )  # fmt: skip
+        return ahead, z
 
-    def more(loop: tuple[Array, ...]) -> Array:
-        first = loop[0] == 0
-        return (loop[0] < limit) & (first | ((loop[3] > _SETTLED * goal) & (loop[3] < DIVERGED * size)))
+    def more(at: tuple[Sweeps, Impulses]) -> Array:
+        last, _ = at
+        first = last.number == 0
+        return (last.number < limit) & (first | ((last.change > goal) & (last.change < DIVERGED * size)))
 
     response: Spatial = scaled.response(z)
     V = jnp.concatenate((response.angular, response.linear), axis=1)
-    _, _, z, largest = jax.lax.while_loop(more, sweep, (jnp.zeros_like(limit), V, z, jnp.zeros(())))
-    return z, largest >= DIVERGED * size
+    none = jnp.zeros(())
+    begin = Sweeps(z, V, jnp.zeros_like(z), jnp.zeros_like(V), none, none, jnp.zeros_like(limit))
+    last, z = jax.lax.while_loop(more, advance, (begin, z))
+    return z, last.number, last.change >= DIVERGED * size
 
 
 def _renew(contact: _Table, z: Array, first: Array, second: Array) -> tuple[Array, Array, Array, Array]:
     """New impulses of a contact, velocities of its bodies with them, and the largest change."""
     (of_first, of_second), (by_first, by_second) = contact.rows, contact.responses
     w = of_first @ first + of_second @ second + contact.constant
-    normal = jnp.maximum(z[0] - contact.step[0] * w[0], contact.least)
+    held = z - contact.inverse @ w
+    sticks = held[0] >= contact.least
+    for disc in discs(len(z)):
+        sticks = sticks & (jnp.sum(held[disc] ** 2) <= jnp.maximum(held[0], 0.0) ** 2)
+    moved = z
+    for _ in range(_INNER):
+        moved, w = _project(contact, moved, w)
+    new = jnp.where(contact.step > 0, jnp.where(sticks, held, moved), 0.0)
+    d = new - z
+    return new, first + d @ by_first, second + d @ by_second, jnp.max(jnp.abs(d))
+
+
+def _project(contact: _Table, z: Array, w: Array) -> tuple[Array, Array]:
+    """Impulses of a contact after its normal one and then the others were renewed, and velocities with them."""
+    normal = jnp.maximum(z[0] - w[0] / contact.own[0, 0], contact.least)
     w = w + contact.own[:, 0] * (normal - z[0])
     parts = [normal[None]]
     for disc in discs(len(z)):
@@ -101,9 +147,7 @@ def _renew(contact: _Table, z: Array, first: Array, second: Array) -> tuple[Arra
         part = jnp.where(slides, radius / jnp.sqrt(jnp.where(slides, square, 1.0)), 1.0) * a
         w = w + contact.own[:, disc] @ (part - z[disc])
         parts.append(part)
-    new = jnp.where(contact.step > 0, jnp.concatenate(parts), 0.0)
-    d = new - z
-    return new, first + d @ by_first, second + d @ by_second, jnp.max(jnp.abs(d))
+    return jnp.concatenate(parts), w
 
 
 def _respond(bodies: FreeBodies, body: Array, columns: Float[Array, "k rows 6"]) -> Float[Array, "k rows 6"]:

@@ -18,6 +18,9 @@ CONVERGED = 1e-13
 FAILED = 1e-8
 """The same above which a step has failed after all rounds."""
 
+_RECOVERY = 0.2
+"""Part of an overlap that an impact takes back within a step."""
+
 FREE_ROUNDS = 4
 STEADY_ROUNDS = 12
 SETTLES = 0.7
@@ -25,13 +28,12 @@ SETTLES = 0.7
 
 
 class ContactConditions(NamedTuple):
-    """Which contacts close within a step, and with what velocity they should leave it.
+    """With what velocity contacts should leave a step: at least one with which they just close by its end.
 
     - `target`: relative velocities without impulses, less those that the laws aim at.
     - `first_part`: impulses of impacts that this step completes.
     """
 
-    active: Bool[Array, " k"]
     target: Float[Array, "k rows"]
     first_part: Float[Array, "k rows"]
 
@@ -46,7 +48,11 @@ def close(
     without: Float[Array, "k rows"],
     last: Float[Array, "k rows"],
 ) -> ContactConditions:
-    """The conditions of a step, from relative velocities before it, without impulses and in the last round."""
+    """The conditions of a step, from relative velocities before it, without impulses and in the last round.
+
+    Shapes that overlap, as after an impact of edges that turn within a step, leave each other by the next impact: with
+    a part of the overlap in a step, and never faster than they met, so that energy doesn't grow.
+    """
     approach = jnp.minimum(before[:, 0], 0.0)
     # Bodies that fall together don't approach each other before the lower one is stopped, as the last round says.
     nearest = jnp.minimum(jnp.minimum(approach, without[:, 0]), last[:, 0])
@@ -57,7 +63,8 @@ def close(
     # A bounce that ends within the step is none.
     short = -2 * law.restitution * approach <= jnp.abs(without[:, 0] - before[:, 0])
     bounces = reaches & (approach < 0) & (law.restitution > 0) & ~short
-    least = jnp.where(bounces, -law.restitution * approach, -jnp.maximum(gap, 0.0) / h)
+    recovery = jnp.minimum(_RECOVERY * jnp.maximum(-gap, 0.0) / h, -approach)
+    least = jnp.where(bounces, -law.restitution * approach, jnp.where(gap < 0, recovery, -gap / h))
     target = without.at[:, 0].add(-least)
     target = target.at[:, 1:3].add(law.tangential_restitution[:, None] * before[:, 1:3])
-    return ContactConditions(closes, target, jnp.where(closes[:, None], first_part, 0.0))
+    return ContactConditions(target, jnp.where(closes[:, None], first_part, 0.0))
