@@ -39,23 +39,49 @@ def wall(count: int) -> ph.Model:
     return _touching(model)
 
 
+def boxes(count: int, spacing: float = 0.36) -> ph.Model:
+    """Boxes, turned at random, that fall into a box of planes; ten or fewer on a floor, above each other."""
+    if count > 10:
+        side = max(2, round((count / 2) ** (1 / 3)))
+        model = _walls(0.5 * spacing * side + 0.05)
+    else:
+        model, side = _floor(), 1
+    rng = np.random.default_rng(0)
+    for k in range(count):
+        level, place = divmod(k, side * side)
+        x, y = spacing * (np.array(divmod(place, side)) - 0.5 * (side - 1)) + rng.uniform(-1, 1, 2) * (
+            0.1 if side == 1 else 0.005
+        )
+        turn = rng.normal(size=4)
+        model.add_body(
+            mass=1.0, shape=ph.shapes.Box((0.2,) * 3), position=(x, y, 0.25 + spacing * level),
+            rotation=turn / np.linalg.norm(turn), name=f"box-{k}",
+        )  # fmt: skip
+    return _touching(model)
+
+
 def spheres(count: int, boxes: bool = False) -> ph.Model:
     """Spheres, or spheres and boxes in turn, that fall into a box of planes."""
-    model, rng = _floor(), np.random.default_rng(0)
     side = max(2, round((count / 2) ** (1 / 3)))
-    half = 0.11 * side + 0.05
-    for axis, sign in ((0, 1), (0, -1), (1, 1), (1, -1)):
-        normal = -sign * np.eye(3)[axis]
-        turn = np.cross((0, 0, 1), normal) * np.pi / 2
-        model.ground.add_shape(
-            ph.shapes.Plane(position=-half * normal, rotation=ph.rotation_vector(turn), name=f"wall-{axis}-{sign}")
-        )
+    model, rng = _walls(0.11 * side + 0.05), np.random.default_rng(0)
     for k in range(count):
         level, place = divmod(k, side * side)
         x, y = np.array(divmod(place, side)) * 0.22 - 0.11 * (side - 1) + 0.005 * rng.uniform(-1, 1, 2)
         shape = ph.shapes.Box((0.11,) * 3) if boxes and k % 2 else ph.shapes.Sphere(0.1)
         model.add_body(mass=1.0, shape=shape, position=(x, y, 0.11 + 0.22 * level), name=f"body-{k}")
     return _touching(model)
+
+
+def _walls(half: float) -> ph.Model:
+    """A floor with four walls at this distance."""
+    model = _floor()
+    for axis, sign in ((0, 1), (0, -1), (1, 1), (1, -1)):
+        normal = -sign * np.eye(3)[axis]
+        turn = np.cross((0, 0, 1), normal) * np.pi / 2
+        model.ground.add_shape(
+            ph.shapes.Plane(position=-half * normal, rotation=ph.rotation_vector(turn), name=f"wall-{axis}-{sign}")
+        )
+    return model
 
 
 def _floor() -> ph.Model:

@@ -52,11 +52,12 @@ class _Round(NamedTuple):
 
 
 _ROUNDS = (
-    _Round(sweeps=20, limit=4),
-    _Round(sweeps=100, limit=6),
-    _Round(sweeps=300, limit=12, limit_with_fill=6),
+    _Round(sweeps=40, limit=4),
+    _Round(sweeps=200, limit=6),
+    _Round(sweeps=500, limit=12),
     _Round(softness=CONTINUATION, limit=50),
-    _Round(sweeps=1000, limit_with_fill=12),
+    _Round(sweeps=2000, limit_with_fill=6),
+    _Round(sweeps=5000),
 )
 """An iteration of Newton's method with fill costs as much as some hundred sweeps."""
 
