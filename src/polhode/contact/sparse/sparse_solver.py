@@ -43,30 +43,35 @@ class _Round(NamedTuple):
     - `sweeps`: most sweeps of Gauss–Seidel's method before those of Newton's.
     - `softness`: with which that begins: more than zero for a continuation.
     - `limit`: of its iterations. - `limit_with_fill`: the same where their linear systems are solved by iterations.
+    - `enough`: relative residual with which the search ends after this attempt, if that is above the tolerance.
     """
 
     sweeps: int = 0
     softness: float = 0.0
     limit: int = 0
     limit_with_fill: int = 0
+    enough: float = 0.0
 
+
+_FINE = 1e-6
+
+SOLVED, ACCEPTED = 1e-8, 1e-5
+"""Relative residuals: up to the first one a step counts as solved to what its problem allows, above the second one as
+not solved; those between are counted. The second one is that of a velocity of 1e-5 of what a contact has to stop in
+a step: at rest 0.5 µm/s with h = 5 ms."""
 
 _ROUNDS = (
     _Round(sweeps=40, limit=4),
-    _Round(sweeps=200, limit=6),
-    _Round(sweeps=500, limit=12),
-    _Round(softness=CONTINUATION, limit=50),
-    _Round(sweeps=2000, limit_with_fill=6),
-    _Round(sweeps=5000),
+    _Round(sweeps=200, limit=6, enough=_FINE),
+    _Round(sweeps=500, limit=12, enough=_FINE),
+    _Round(softness=CONTINUATION, limit=50, enough=_FINE),
+    _Round(sweeps=1000, enough=ACCEPTED),
+    _Round(sweeps=3000, limit_with_fill=6, enough=ACCEPTED),
 )
 """An iteration of Newton's method with fill costs as much as some hundred sweeps."""
 
-_STRICT = 2
-"""Rounds that aim at the tolerance; later ones are content with a residual that is accepted."""
-
-SOLVED, ACCEPTED = 1e-8, 1e-6
-"""Relative residuals: up to the first one a step counts as solved to what its problem allows, above the second one as
-not solved; those between are counted."""
+_CHANGE = 0.3
+"""Largest change of a sweep, in parts of the goal for the residual, at which sweeps end."""
 
 
 class SparseSolution(NamedTuple):
@@ -105,17 +110,16 @@ def solve(problem: SparseProblem, guess: Float[Array, "k rows"], tolerance: Any 
     edges = Edges.of(problem.rows, problem.active, problem.order)
     table = [jnp.asarray(column) for column in zip(*_ROUNDS, strict=True)]
     goal = tolerance * size
-    accepted = jnp.maximum(tolerance, ACCEPTED) * size
 
     def more(loop: tuple[Array, Array, _Search, Impulses]) -> Array:
         count, _, search, _ = loop
-        enough = jnp.where(count == 0, _SAME * size, jnp.where(count < _STRICT, goal, accepted))
-        return (count < len(_ROUNDS)) & (search.residual > enough)
+        enough = jnp.where(count == 0, _SAME, jnp.maximum(tolerance, table[-1][count - 1]))
+        return (count < len(_ROUNDS)) & (search.residual > enough * size)
 
     def attempt(loop: tuple[Array, Array, _Search, Impulses]) -> tuple[Array, Array, _Search, Impulses]:
         count, total, best, z = loop
-        sweeps, softness, limit, limit_with_fill = (column[count] for column in table)
-        z, number, diverges = gauss_seidel(scaled, z, sweeps, 0.1 * goal, size)
+        sweeps, softness, limit, limit_with_fill, _ = (column[count] for column in table)
+        z, number, diverges = gauss_seidel(scaled, z, sweeps, _CHANGE * goal, size)
         begin = _begin(scaled, z, softness, best)
         limit = jnp.where(edges.fills, limit_with_fill, limit)
         end = _newton(scaled, edges, begin, size, tolerance, jnp.where(diverges, 0, limit))
@@ -128,9 +132,8 @@ def solve(problem: SparseProblem, guess: Float[Array, "k rows"], tolerance: Any 
     none = jnp.zeros((), int)
     start = _Search(z, z, jnp.inf * size, jnp.zeros(()), none, none, jnp.asarray(False))
     _, sweeps, search, _ = jax.lax.while_loop(more, attempt, (none, none, _begin(scaled, z, 0.0, start), z))
-    return SparseSolution(
-        scaled.scale * search.z, search.residual / size, search.iterations, sweeps, search.residual <= accepted
-    )
+    solved = search.residual <= jnp.maximum(tolerance, ACCEPTED) * size
+    return SparseSolution(scaled.scale * search.z, search.residual / size, search.iterations, sweeps, solved)
 
 
 def _begin(scaled: ScaledProblem, z: Impulses, softness: Any, before: _Search) -> _Search:

@@ -18,9 +18,6 @@ CONVERGED = 1e-13
 FAILED = 1e-8
 """The same above which a step has failed after all rounds."""
 
-_RECOVERY = 0.2
-"""Part of an overlap that an impact takes back within a step."""
-
 FREE_ROUNDS = 4
 STEADY_ROUNDS = 12
 SETTLES = 0.7
@@ -50,8 +47,8 @@ def close(
 ) -> ContactConditions:
     """The conditions of a step, from relative velocities before it, without impulses and in the last round.
 
-    Shapes that overlap, as after an impact of edges that turn within a step, leave each other by the next impact: with
-    a part of the overlap in a step, and never faster than they met, so that energy doesn't grow.
+    Shapes that overlap, as after an impact of edges that turn within a step, approach each other no further. That there
+    is a motion which all contacts allow, rest, is what makes problems of heaps solvable: a demand to part would not.
     """
     approach = jnp.minimum(before[:, 0], 0.0)
     # Bodies that fall together don't approach each other before the lower one is stopped, as the last round says.
@@ -63,8 +60,7 @@ def close(
     # A bounce that ends within the step is none.
     short = -2 * law.restitution * approach <= jnp.abs(without[:, 0] - before[:, 0])
     bounces = reaches & (approach < 0) & (law.restitution > 0) & ~short
-    recovery = jnp.minimum(_RECOVERY * jnp.maximum(-gap, 0.0) / h, -approach)
-    least = jnp.where(bounces, -law.restitution * approach, jnp.where(gap < 0, recovery, -gap / h))
+    least = jnp.where(bounces, -law.restitution * approach, -jnp.maximum(gap, 0.0) / h)
     target = without.at[:, 0].add(-least)
     target = target.at[:, 1:3].add(law.tangential_restitution[:, None] * before[:, 1:3])
     return ContactConditions(target, jnp.where(closes[:, None], first_part, 0.0))

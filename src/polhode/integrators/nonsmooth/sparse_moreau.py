@@ -33,8 +33,8 @@ from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
 from polhode.systems.mechanical.contact_set import ContactLaw
 
-_SWEEPS = 300
-"""Sweeps of a step after which a residual that is accepted ends its rounds."""
+_SWEEPS = 200
+"""Sweeps of a step after which sliding takes the law at the end of the step, and an accepted residual is enough."""
 
 _FIRST, _AHEAD = 1e-6, 1e-2
 """Relative tolerance of contact problems in the first round, and in later ones in parts of the last change."""
@@ -181,7 +181,7 @@ class SparseMoreau(AbstractImpulseMethod):
         settles = ~doubtful | (change <= SETTLES * last.change)
         after = _Round(
             velocity, sliding.complete(own), change, solution.solved, sliding.on,
-            sliding.on & settles & (last.number < STEADY_ROUNDS),
+            sliding.on & settles & (last.sweeps <= _SWEEPS),
             last.number + 1, last.sweeps + solution.sweeps, solution.residual,
         )  # fmt: skip
         # Friction of known directions may jam bodies that would stick; then rounds begin again without them.
@@ -217,7 +217,8 @@ def _slide_directions(step: _Step, last: _Round, before: Array, without: Array, 
     """Friction of contacts that slide before and after, against the mean of both velocities; as in `Moreau`."""
     goes_on = step.pressed & (step.first_part[:, 0] == 0)
     before, after = before[:, 1:3], after[:, 1:3]
-    on = persistent(narrow(goes_on, last.may_slide, last.number), before, after, without)
+    number = jnp.where(last.sweeps > _SWEEPS, FREE_ROUNDS, last.number)
+    on = persistent(narrow(goes_on, last.may_slide, number), before, after, without)
     drag = against(step.law, before + after)
     own = step.rows.own_blocks(step.bodies, step.rows)[:, 0]
     return slide(on & (own[:, 0] + jnp.sum(drag * own[:, 1:3], axis=1) > 0), drag)
