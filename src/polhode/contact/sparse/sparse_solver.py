@@ -70,6 +70,9 @@ _ROUNDS = (
 )
 """An iteration of Newton's method with fill costs as much as some hundred sweeps."""
 
+FEW, MANY = 3, len(_ROUNDS)
+"""Attempts that tell whether there is a solution near the guess, and all of them."""
+
 _CHANGE = 0.3
 """Largest change of a sweep, in parts of the goal for the residual, at which sweeps end."""
 
@@ -99,8 +102,13 @@ class _Search(NamedTuple):
     stalled: Bool[Array, ""]
 
 
-def solve(problem: SparseProblem, guess: Float[Array, "k rows"], tolerance: Any = 1e-10) -> SparseSolution:
-    """The impulses of a contact problem, from those of the step before or zeros; without derivatives."""
+def solve(
+    problem: SparseProblem, guess: Float[Array, "k rows"], tolerance: Any = 1e-10, attempts: Any = MANY
+) -> SparseSolution:
+    """The impulses of a contact problem, from those of the step before or zeros; without derivatives.
+
+    - `attempts`: `FEW` or `MANY`.
+    """
     scaled = ScaledProblem.of(problem)
     z = jnp.where(scaled.present, guess / jnp.where(scaled.present, scaled.scale, 1.0), 0.0)
     z = jnp.where(jnp.isfinite(z), z, 0.0)
@@ -114,7 +122,7 @@ def solve(problem: SparseProblem, guess: Float[Array, "k rows"], tolerance: Any 
     def more(loop: tuple[Array, Array, _Search, Impulses]) -> Array:
         count, _, search, _ = loop
         enough = jnp.where(count == 0, _SAME, jnp.maximum(tolerance, table[-1][count - 1]))
-        return (count < len(_ROUNDS)) & (search.residual > enough * size)
+        return (count < attempts) & (search.residual > enough * size)
 
     def attempt(loop: tuple[Array, Array, _Search, Impulses]) -> tuple[Array, Array, _Search, Impulses]:
         count, total, best, z = loop

@@ -13,7 +13,7 @@ from polhode.contact.sparse.candidates import Candidates
 from polhode.contact.sparse.free_bodies import ContactRows, FreeBodies
 from polhode.contact.sparse.listed_contacts import ListedContacts, NearPoints
 from polhode.contact.sparse.sparse_problem import SparseProblem
-from polhode.contact.sparse.sparse_solver import ACCEPTED, SOLVED, solve
+from polhode.contact.sparse.sparse_solver import ACCEPTED, FEW, MANY, SOLVED, solve
 from polhode.integrators.base import Carry, StepInfo
 from polhode.integrators.nonsmooth.contact_conditions import (
     CLOSED,
@@ -168,7 +168,9 @@ class SparseMoreau(AbstractImpulseMethod):
         )  # fmt: skip
         change = last.change / (1.0 + jnp.max(jnp.abs(last.x)))
         tolerance = jnp.clip(_AHEAD * change, self.tolerance, _FIRST)
-        solution = solve(problem, last.impulses + first_part, tolerance)
+        # Friction of known directions may jam bodies, which doesn't take long to see.
+        attempts = jnp.where(jnp.any(sliding.on), FEW, MANY)
+        solution = solve(problem, last.impulses + first_part, tolerance, attempts)
         own = solution.impulses - first_part
         response = step.bodies.respond(columns.spread(own, len(step.bodies.mass)))
         velocity = free + _lists_of(system).velocities(system, step.middle, response)
