@@ -189,8 +189,8 @@ def test_boxes_that_tumble_come_to_rest():
     states = [run.bodies[f"box-{k}"] for k in range(count)]
     x, R = (np.stack([getattr(body, name) for body in states], axis=1) for name in ("position", "rotation"))
     depths = np.array([overlap(x[k], R[k], 0.1) for k in range(0, len(x), 5)])
-    assert depths.max() < 0.01
-    assert depths[-1] < 1e-3
+    assert depths.max() < 5e-3
+    assert depths[-1] < 1e-4
     assert np.min(x[:, :, 2] - 0.1 * np.abs(R[:, :, 2]).sum(axis=2)) > -1e-4
     # The floor carries all of it, through points that are in the heap in many ways.
     assert np.isclose(-run.contacts["floor"].force[-1, 2], count * G, rtol=1e-8, atol=0)
@@ -199,7 +199,7 @@ def test_boxes_that_tumble_come_to_rest():
     assert 0 < audit["coarse_steps"].max_drift < 0.3 * len(run.t)
 
 
-def slide(fixed: bool) -> ph.Solution:
+def slide(fixed: bool) -> ph.Problem:
     """A small crate that sticks on a larger one, which slides; with others far away, or without."""
     model = ph.Model(gravity=(0, 0, -G), units="SI")
     model.ground.add_shape(ph.shapes.Plane(name="floor"))
@@ -214,14 +214,14 @@ def slide(fixed: bool) -> ph.Solution:
     if not fixed:
         for k in range(9):
             model.add_body(mass=1.0, shape=ph.shapes.Box((0.2,) * 3), position=(9 + k, 9, 0.1), name=f"far-{k}")
-    return ph.simulate(model.problem(t1=0.2, h=0.005))
+    return model.problem(t1=0.2, h=0.005)
 
 
 @pytest.mark.exhaustive
 def test_forces_of_a_small_heap_are_those_of_fixed_slots():
-    lists, slots = slide(fixed=False), slide(fixed=True)
-    assert isinstance(lists.problem.system.contact_set, ListedContacts)
-    assert not isinstance(slots.problem.system.contact_set, ListedContacts)
+    problems = slide(fixed=False), slide(fixed=True)
+    assert [isinstance(problem.system.contact_set, ListedContacts) for problem in problems] == [True, False]
+    lists, slots = map(ph.simulate, problems)
     direction = np.array([1, 0.5, 0]) / np.hypot(1, 0.5)
     expected = {
         ("ground", "lower"): np.array([0, 0, 4 * G]) - 0.3 * 4 * G * direction,

@@ -315,6 +315,9 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
     def force(self, t: Array, q: Point, v: Vector) -> Vector:
         return self.coordinates.force(self._mechanism(q), t, q, v)
 
+    def balance(self, t: Array, q: Point, v: Vector, acceleration: Vector) -> Vector:
+        return self.coordinates.balance(self._mechanism(q), t, q, v, acceleration)
+
     @eager_numpy()
     def accelerations(self, t: Array, q: Point, v: Vector) -> tuple[Vector, Multipliers]:
         solve = None if self.m else self.coordinates.inverse_mass(q)

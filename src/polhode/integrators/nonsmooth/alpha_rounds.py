@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from polhode.contact.contact_problem import OPEN, SLIDE, STICK
 from polhode.integrators.implicit._alpha_equations import place_at
-from polhode.integrators.implicit._implicit_differentiation import with_implicit_derivative
+from polhode.integrators.implicit._implicit_differentiation import freeze, with_implicit_derivative
 from polhode.integrators.nonsmooth.alpha_memory import SmoothContacts
 from polhode.integrators.nonsmooth.alpha_place import AlphaPlace, AlphaStep, Unknowns, evaluate
 from polhode.integrators.nonsmooth.alpha_stages import CLOSED, Kick, Smooth, accelerate, close_gaps, strike
@@ -77,7 +77,7 @@ class AlphaRound(NamedTuple):
 
 def iterate(step: AlphaStep, max_rounds: int) -> AlphaRound:
     """The last round. Its derivative is that of the equation x = next round of x, with all modes as they are."""
-    last = _search(jax.tree.map(_freeze, step), max_rounds)
+    last = _search(freeze(step), max_rounds)
     held = last._replace(number=jnp.asarray(_MODE_ROUNDS))
 
     def equation(x: Unknowns) -> tuple[Unknowns, AlphaEnd]:
@@ -85,11 +85,6 @@ def iterate(step: AlphaStep, max_rounds: int) -> AlphaRound:
         return jax.tree.map(jnp.subtract, x, again.x), again.place
 
     return with_implicit_derivative(lambda *_: last, equation, lambda _, rest: rest, last.x, None)
-
-
-def _freeze(value: Any) -> Any:
-    """Without derivatives; what has none stays as it is."""
-    return jax.lax.stop_gradient(value) if isinstance(value, jax.Array) else value
 
 
 def _search(step: AlphaStep, max_rounds: int) -> AlphaRound:

@@ -237,6 +237,10 @@ class AbstractMechanical(AbstractSystem):
         """M v."""
         return apply(self.mass(t, q), v, self.n)
 
+    def balance(self, t: Array, q: Point, v: Vector, acceleration: Vector) -> Vector:
+        """M a - f, shape (n,)."""
+        return self.momentum(t, q, acceleration) - self.force(t, q, v)
+
     @property
     def state_space(self) -> AbstractSpace:
         # Velocities are measured in the same geometric parts as increments of the configuration.

@@ -290,7 +290,7 @@ class JointTree(AbstractCoordinates):
         relative, points = self._relative(q), self._points(q)
         torques: list[Vec] = []
         forces: list[Vec] = []
-        for link, (omega, u) in zip(self._whole, self._link_twists(v, points, relative), strict=True):
+        for link, (omega, u) in zip(lump(self._whole), self._link_twists(v, points, relative), strict=True):
             # The momenta of a body are what its inertia takes for accelerations of the size of its velocities.
             momenta = inertial_load(link.inertia, LinkAcceleration(NONE, omega, hat(omega), u), Wrench(NONE, NONE))
             torques.append(momenta.torque)
@@ -310,8 +310,16 @@ class JointTree(AbstractCoordinates):
         return self._project_loads(self._points(q), relative, [w.torque for w in own], [w.force for w in own])
 
     def force(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
+        return self._force_in_loops(mechanism, t, q, v) if self.looped else self._excess_force(mechanism, t, q, v, None)
+
+    def balance(self, mechanism: Mechanism, t: Array, q: Point, v: Vector, acceleration: Vector) -> Vector:
         if self.looped:
-            return self._force_in_loops(mechanism, t, q, v)
+            return super().balance(mechanism, t, q, v, acceleration)
+        balance = -self._excess_force(mechanism, t, q, v, acceleration)
+        return balance + self.armature * acceleration if self.rotors else balance
+
+    def _excess_force(self, mechanism: Mechanism, t: Array, q: Point, v: Vector, acceleration: Vector | None) -> Vector:
+        """Forces minus what the bodies, without rotors, need for an acceleration; None for zero."""
         relative, points = self._relative(q), self._points(q)
         loads = self._loads(mechanism, t, q, v, relative)
         states: list[LinkAcceleration] = []
@@ -320,7 +328,9 @@ class JointTree(AbstractCoordinates):
             # Gravity as an acceleration of the ground.
             ground = LinkAcceleration(NONE, NONE, ORIGIN.R * 0, -link.weight * mechanism.gravity)
             below = states[link.parent] if link.parent >= 0 else ground
-            states.append(link_acceleration(link.motion, point, v[link.first : link.last], frame, below))
+            own = slice(link.first, link.last)
+            along = None if acceleration is None else acceleration[own]
+            states.append(link_acceleration(link.motion, point, v[own], frame, below, along))
             inertial.append(inertial_load(link.inertia, states[-1], load))
         torques, forces = map(list, zip(*inertial, strict=True))
         total = -self._project_loads(points, relative, torques, forces)

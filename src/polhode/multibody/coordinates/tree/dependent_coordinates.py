@@ -245,6 +245,10 @@ class ReducedTree(AbstractCoordinates):
     def force(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
         return self._reduce_rows(self.tree.force(mechanism, t, self.whole(q), self.rates(v)))
 
+    def balance(self, mechanism: Mechanism, t: Array, q: Point, v: Vector, acceleration: Vector) -> Vector:
+        whole = self.whole(q), self.rates(v), self.rates(acceleration)
+        return self._reduce_rows(self.tree.balance(mechanism, t, *whole))
+
     def stiffness(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
         return self._reduce_matrix(self.tree.stiffness(mechanism, t, self.whole(q), self.rates(v)))
 
