@@ -196,7 +196,8 @@ def test_boxes_that_tumble_come_to_rest():
     assert np.isclose(-run.contacts["floor"].force[-1, 2], count * G, rtol=1e-8, atol=0)
     audit = run.audit()
     assert audit["unsolved_steps"].max_drift == 0
-    assert 0 < audit["coarse_steps"].max_drift < 0.3 * len(run.t)
+    # No step at rest is coarse.
+    assert 0 < audit["coarse_steps"].max_drift < np.count_nonzero(kinetic > 1e-12)
 
 
 def slide(fixed: bool) -> ph.Problem:
