@@ -81,6 +81,7 @@ class SparseSolution(NamedTuple):
     """Impulses that satisfy the laws, or the best approximation; `residual`, `solved`: as in `ContactSolution`.
 
     - `iterations`: of Newton's method. - `sweeps`: of Gauss–Seidel's.
+    - `fills`: whether contacts are more entangled than rows, towers and trees.
     """
 
     impulses: Impulses
@@ -88,6 +89,7 @@ class SparseSolution(NamedTuple):
     iterations: Int[Array, ""]
     sweeps: Int[Array, ""]
     solved: Bool[Array, ""]
+    fills: Bool[Array, ""]
 
 
 class _Search(NamedTuple):
@@ -121,7 +123,9 @@ def solve(
 
     def more(loop: tuple[Array, Array, _Search, Impulses]) -> Array:
         count, _, search, _ = loop
-        enough = jnp.where(count == 0, _SAME, jnp.maximum(tolerance, table[-1][count - 1]))
+        # Without fill, Newton's method comes to the tolerance.
+        coarse = jnp.where(edges.fills | (count > FEW), table[-1][count - 1], 0.0)
+        enough = jnp.where(count == 0, _SAME, jnp.maximum(tolerance, coarse))
         return (count < attempts) & (search.residual > enough * size)
 
     def attempt(loop: tuple[Array, Array, _Search, Impulses]) -> tuple[Array, Array, _Search, Impulses]:
@@ -141,7 +145,9 @@ def solve(
     start = _Search(z, z, jnp.inf * size, jnp.zeros(()), none, none, jnp.asarray(False))
     _, sweeps, search, _ = jax.lax.while_loop(more, attempt, (none, none, _begin(scaled, z, 0.0, start), z))
     solved = search.residual <= jnp.maximum(tolerance, ACCEPTED) * size
-    return SparseSolution(scaled.scale * search.z, search.residual / size, search.iterations, sweeps, solved)
+    return SparseSolution(
+        scaled.scale * search.z, search.residual / size, search.iterations, sweeps, solved, edges.fills
+    )
 
 
 def _begin(scaled: ScaledProblem, z: Impulses, softness: Any, before: _Search) -> _Search:

@@ -73,6 +73,7 @@ class _Round(NamedTuple):
     number: Int[Array, ""]
     sweeps: Int[Array, ""]
     residual: Array
+    fills: Bool[Array, ""]
 
 
 class SparseMoreau(AbstractImpulseMethod):
@@ -132,16 +133,18 @@ class SparseMoreau(AbstractImpulseMethod):
         _, v = step.start
         size = 1.0 + jnp.max(jnp.abs(v), initial=0.0)
         none, zero = jnp.zeros(len(guess), bool), jnp.zeros((), int)
-        first = _Round(v, guess, jnp.inf * size, jnp.asarray(True), none, none, zero, zero, jnp.zeros(()))
+        first = _Round(
+            v, guess, jnp.inf * size, jnp.asarray(True), none, none, zero, zero, jnp.zeros(()), jnp.asarray(False)
+        )
 
         def more(last: _Round) -> Array:
             scale = 1.0 + jnp.max(jnp.abs(last.x))
             # What a few rounds leave unsolved, more don't solve.
             limit = jnp.where(last.solved, self.max_rounds, min(STEADY_ROUNDS, self.max_rounds))
             settled = (last.change <= self.tolerance * scale) & (last.residual <= self.tolerance)
-            # Beyond a number of sweeps a coarser solution will do.
+            # Beyond a number of sweeps a coarser solution of a heap will do.
             coarse = (last.change <= ACCEPTED * scale) & (last.residual <= ACCEPTED) & (last.sweeps > _SWEEPS)
-            return ~settled & ~coarse & (last.number < limit)
+            return ~settled & ~(coarse & last.fills) & (last.number < limit)
 
         factors = step.system.kkt.factor(step.system.mass(step.t, step.middle), (), ())
         return jax.lax.while_loop(more, lambda last: self._round(step, factors, last, first), first)
@@ -184,7 +187,7 @@ class SparseMoreau(AbstractImpulseMethod):
         after = _Round(
             velocity, sliding.complete(own), change, solution.solved, sliding.on,
             sliding.on & settles & (last.sweeps <= _SWEEPS),
-            last.number + 1, last.sweeps + solution.sweeps, solution.residual,
+            last.number + 1, last.sweeps + solution.sweeps, solution.residual, solution.fills,
         )  # fmt: skip
         # Friction of known directions may jam bodies that would stick; then rounds begin again without them.
         jams = ~solution.solved & jnp.any(sliding.on)
