@@ -116,7 +116,7 @@ class Moreau(AbstractTimeStepper):
         q1, gap = step.end(v1, shift)
         everywhere = lambda values: present.spread(values, contacts_of(system).count)  # noqa: E731
         taken = memory.dissipation + everywhere(dissipation(impulses, before, after))
-        slips = step.slips(v1)
+        slips = step.slips_at_end(v1)
         record = ContactRecord(everywhere(impulses / h), everywhere(slips), taken)
         left = ContactMemory(impulses, present.labels, taken, first_parts(step, impulses, slips))
         result = jnp.where(present.left_out <= step.closed, int(Result.too_many_contacts), _result(last, gap))
@@ -139,10 +139,10 @@ class Moreau(AbstractTimeStepper):
         guess, _ = present.recall(memory.labels, memory.impulses)
         went_on, _ = present.recall(memory.labels, jnp.where(pressed, 1.0, 0.0))
         first_part, _ = present.recall(memory.labels, memory.first_part)
-        bend = look_ahead(system, at, h, state, middle, present, went_on > 0)
+        bend, turn = look_ahead(system, at, h, state, middle, present, went_on > 0)
         step = MidpointStep(
             system, at, h, state, middle, system.mass(at, middle), system.jacobian(at, middle),
-            contacts=present.kinematics, law=present.law, bend=bend,
+            contacts=present.kinematics, law=present.law, bend=bend, turn=turn,
             closed=touch_tolerance(h, middle, present.kinematics, v), pressed=went_on > 0, first_part=first_part,
             impact=without_impact(len(bend)), smoothing=jnp.asarray(self.smoothing) if self.smoothing else None,
         )  # fmt: skip

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import xarray
 
 
-class _Saved(NamedTuple):
+class _MemberFrames(NamedTuple):
     """The frames of all members, with axes (member, time, …)."""
 
     outputs: Mapping[str, Any]
@@ -30,7 +30,7 @@ class _Members(NamedTuple):
 
     t: Any
     meta: Mapping[str, Any]
-    saved: _Saved
+    saved: _MemberFrames
     reader: None = None
     classes: ResultClasses = ResultClasses()
 
@@ -68,7 +68,7 @@ class Ensemble(NamedTuple):
         frames = {str(name): data[name].values for name in data.data_vars if data[name].dims[:2] == ("member", "time")}
         outputs = {name.rpartition(".")[2]: values for name, values in frames.items() if name.startswith("outputs.")}
         times = np.broadcast_to(data["time"].values, (data.sizes["member"], data.sizes["time"]))
-        return Contacts(_Members(times, self.meta, _Saved(outputs, frames.get("multipliers"))))
+        return Contacts(_Members(times, self.meta, _MemberFrames(outputs, frames.get("multipliers"))))
 
     @property
     def failed(self) -> list[dict[str, Any]]:

@@ -309,6 +309,19 @@ class JointTree(AbstractCoordinates):
         own = self._carry(loads, relative)
         return self._project_loads(self._points(q), relative, [w.torque for w in own], [w.force for w in own])
 
+    def jacobian(self, mechanism: Mechanism, t: Array, q: Point) -> Matrix | None:
+        """The generalised forces of unit multipliers, O(n) each."""
+        if len(mechanism.nonholonomic):
+            return None
+        motion, m = self.motion(q), sum(group.rows.numbers.size for group in mechanism.joints)
+        torque, force = jnp.zeros((2, m, len(self.links), 3))
+        for group in mechanism.joints:
+            on_bodies = [slot for slot in group.slots if slot.group is not None]
+            for slot, gradient in zip(on_bodies, group.gradients(t, motion), strict=True):
+                at = group.rows.numbers, slot.nodes.numbers.reshape(-1, 1)
+                torque, force = torque.at[at].add(gradient[..., :3]), force.at[at].add(gradient[..., 3:])
+        return dense_block(jax.vmap(lambda loads: self.project(q, loads))(Wrench(torque, force)))
+
     def force(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
         return self._force_in_loops(mechanism, t, q, v) if self.looped else self._excess_force(mechanism, t, q, v, None)
 
@@ -397,7 +410,21 @@ class JointTree(AbstractCoordinates):
         return C
 
     def choose_solver(self, mechanism: Mechanism, m: int, compliant: bool) -> AbstractKKT:
-        return tree_solver(self.n, self.coupled_velocities(mechanism), m, compliant=compliant)
+        loops = self.constrained_velocities(mechanism, m)
+        return tree_solver(self.n, self.coupled_velocities(mechanism), loops, compliant=compliant)
+
+    def constrained_velocities(self, mechanism: Mechanism, m: int) -> list[np.ndarray]:
+        """For each constraint the velocities that it acts on: those that carry one of two bodies, but not both."""
+        carrying = [*carriers(self.links), np.zeros(0, int)]
+        loops = [np.arange(self.n)] * m
+        for group in mechanism.joints:
+            ends = zip(*(slot.nodes.numbers.reshape(-1) for slot in group.slots), strict=True)
+            for rows, nodes in zip(group.rows.numbers, ends, strict=True):
+                numbers, counts = np.unique(np.concatenate([carrying[k] for k in nodes]), return_counts=True)
+                between = numbers[counts < len(nodes)] if group.elements.relative else numbers
+                for row in rows:
+                    loops[row] = between
+        return loops
 
     def coupled_velocities(self, mechanism: Mechanism) -> list[np.ndarray]:
         """Sets of velocities that M, C and K couple with each other: those that carry a link, and those of forces."""
