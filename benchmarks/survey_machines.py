@@ -1,6 +1,7 @@
 """Which articulated URDF and MJCF files load, and how their accelerations compare with Pinocchio's and MuJoCo's.
 
-    python benchmarks/survey_machines.py [FOLDER ...] [--urdf] [--mjcf] [--only PATTERN] [--jobs 1] [--json FILE]
+    python benchmarks/survey_machines.py [FOLDER ...] [--urdf] [--mjcf] [--only PATTERN] [--coordinates minimal]
+        [--jobs 1] [--json FILE]
 
 Every file of the installed packages, or of the folders, once for each content. Articulated are URDF files that
 Pinocchio builds, with the root fixed, to a model with a regular mass matrix, and MJCF files that MuJoCo compiles with
@@ -85,7 +86,7 @@ class Row:
 
     - `outcome`: "loaded", "not loaded", "no problem" where the model makes none, "not articulated", "out of time" or
       "crashed"; `reason`: why.
-    - `bodies`, `freedoms`: of the model, and of the other code.
+    - `formulations`: those that are compared. - `bodies`, `freedoms`: of the model, and of the other code.
     - `lost`: what of the file isn't carried and changes the motion → names.
     - `errors`: formulation → largest relative error; `trouble`: formulation → why there is none.
     - `without`: what was switched off for the comparison.
@@ -94,6 +95,7 @@ class Row:
 
     file: str
     kind: str
+    formulations: Sequence[str] = FORMULATIONS
     outcome: str = ""
     reason: str = ""
     bodies: int = 0
@@ -482,11 +484,11 @@ def compare(path: Path, row: Row, other: Pinocchio | MuJoCo) -> None:
         lost = {i.what: list(i.names) for i in items}
         row.without = other.prepare(lost)
     except Exception as error:
-        row.trouble = dict.fromkeys(FORMULATIONS, describe_error(error, path))
+        row.trouble = dict.fromkeys(row.formulations, describe_error(error, path))
         return
-    traced = {formulation: Accelerations() for formulation in FORMULATIONS}
+    traced = {formulation: Accelerations() for formulation in row.formulations}
     for seed in range(STATES):
-        for formulation in FORMULATIONS:
+        for formulation in row.formulations:
             try:
                 error = compare_accelerations(path, formulation, other, seed, traced[formulation])
                 row.errors[formulation] = float(np.maximum(row.errors.get(formulation, 0.0), error))
@@ -543,7 +545,7 @@ def select_files(options: argparse.Namespace) -> list[tuple[Row, Path]]:
         if digest in digests or (kind == "mjcf" and not re.search(rb"<mujoco[\s>]", text)):
             continue
         digests.add(digest)
-        tasks.append((Row(name, kind), path))
+        tasks.append((Row(name, kind, options.coordinates), path))
     return tasks
 
 
@@ -728,6 +730,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--urdf", action="store_true", help="URDF only")
     parser.add_argument("--mjcf", action="store_true", help="MJCF only")
     parser.add_argument("--only", nargs="+", default=[""], metavar="PATTERN", help="part of names, * for anything")
+    parser.add_argument("--coordinates", nargs="+", default=FORMULATIONS, choices=FORMULATIONS)
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--seconds", type=float, default=240.0, help="of processors, that a file may take")
     parser.add_argument("--json", type=Path, help="file for what became of every file")

@@ -92,6 +92,7 @@ def test_wrong_usage(arguments, said):
     assert result.stdout == ""
 
 
+@pytest.mark.exhaustive
 def test_wrong_usage_as_a_process():
     done = polhode("run", "heavy-tip", "--json")
     assert (done.returncode, done.stdout) == (2, "")
@@ -222,6 +223,7 @@ def test_export_of_a_damaged_run_says_so(tmp_path):
     assert "damaged" in result.stderr
 
 
+@pytest.mark.exhaustive
 def test_export(tmp_path):
     call(*FAST, "--quiet", "--out", tmp_path / "run.zarr")
     for ending in ("csv", "nc", "png", "html"):

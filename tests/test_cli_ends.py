@@ -36,6 +36,7 @@ def assert_in_words(done, status):
     assert b"Exception ignored" not in done.stderr
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("streams", "status", "said"),
     [
@@ -95,6 +96,7 @@ for k in range(3):
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("number", "status"),
     [
@@ -156,6 +158,7 @@ def test_a_signal_at_any_moment_of_the_start_ends_the_command(number):
             assert err.endswith(f"polhode: ended by {signal.Signals(number).name}.\n")
 
 
+@pytest.mark.exhaustive
 def test_the_first_module_hears_signals_before_all_others():
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "polhode", "cache"], capture_output=True, text=True, check=True
@@ -164,6 +167,7 @@ def test_the_first_module_hears_signals_before_all_others():
     assert loaded.index("polhode._signals") < min(loaded.index(name) for name in ("jax", "numpy", "typer"))
 
 
+@pytest.mark.exhaustive
 def test_scripts_keep_their_handlers_and_streams():
     """Whatever they were: a process in the background of a shell ignores SIGINT."""
     code = "import signal, sys; read = lambda: [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)]; "

@@ -53,6 +53,15 @@ def test_a_model_file_runs_with_joints_set(pendulum):
     assert output["final"]["joint_positions"][0] == pytest.approx(0.5 - 0.1 - 7.36 * 0.479 * 0.01, abs=6e-3)
 
 
+def test_floors_and_frictions_of_files_are_settings(pendulum):
+    model = models.import_model(str(pendulum), {"floor": -2.0, "friction": 0.8}).model
+    (floor,) = model.ground.shapes
+    assert float(floor.point[2]) == -2.0
+    assert [rule.friction for rule in model.contact_rules] == [0.8]
+    with pytest.raises(ValueError, match="`--set contacts=…` must be true or false, got 'some'"):
+        models.import_model(str(pendulum), {"contacts": "some"})
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -276,6 +285,7 @@ def test_folders_of_meshes_are_given_by_an_option(tmp_path):
     assert "`--mesh-path` goes with model files" in result.stderr
 
 
+@pytest.mark.exhaustive
 def test_warnings_of_the_library_are_lines_without_a_program(tmp_path):
     (tmp_path / "arm.xml").write_text(PENDULUM.replace('range="-90 90"', 'range="30 90"'))
     # The entry point of the command, which sets the form of warnings, in a process of its own.

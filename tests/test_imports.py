@@ -126,6 +126,7 @@ print(*sys.modules)
 """
 
 
+@pytest.mark.exhaustive
 def test_a_first_run_waits_for_no_library_that_it_leaves_alone():
     done = subprocess.run([sys.executable, "-c", FIRST_RUN], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

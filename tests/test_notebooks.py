@@ -70,6 +70,7 @@ def test_every_tutorial_is_in_the_list_and_in_the_navigation() -> None:
         assert f"tutorials/{page.name}\n" in navigation
 
 
+@pytest.mark.exhaustive
 def test_a_notebook_runs_in_a_kernel_of_its_own(tmp_path: Path) -> None:
     """One is enough: the code of all is that of their pages, which `test_docs.py` runs with every change."""
     from nbclient import NotebookClient

@@ -26,6 +26,7 @@ def test_piecewise_linear_functions_of_many_points_are_those_of_numpy():
     np.testing.assert_allclose(jax.vmap(f)(t), expected, atol=1e-14)
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("n", [4, 5, 60])
 def test_cubic_splines_and_their_rates_are_those_of_scipy(n):
     spline, exact = ph.CubicSpline(TIMES[:n], VALUES[:n]), interpolate.CubicSpline(TIMES[:n], VALUES[:n])
@@ -107,6 +108,7 @@ def test_the_remedy_follows_the_parameter():
         np.testing.assert_allclose(at.dynamics.forward(at.state0, t=0.5), [factor * 0.5 / 4.0], rtol=1e-14)
 
 
+@pytest.mark.exhaustive
 def test_tables_of_vectors_take_several_places():
     """As many times as components, which must not be mixed."""
     t, values = np.array([0.1, 0.7, 1.3]), np.stack((VALUES[:9, 0], VALUES[:9, 1], TIMES[:9]), axis=1)

@@ -21,6 +21,7 @@ def on_floor(**law: Any) -> Any:
     return model
 
 
+@pytest.mark.exhaustive
 def test_a_stack_rests_where_it_is_with_the_weights_above() -> None:
     model = on_floor(friction=0.5)
     for number, mass in enumerate((5.0, 3.0, 1.0)):
@@ -46,6 +47,7 @@ def ladder(friction: float) -> Any:
     return model.problem(t1=1.0, h=2e-3)
 
 
+@pytest.mark.exhaustive
 def test_a_ladder_rests_up_to_the_friction_at_which_it_slips() -> None:
     def excess(mu: float) -> float:
         """Of the moments about the foot when both ends slip, with the wall pressing with μ/(1 + μ²) of the weight."""

@@ -108,7 +108,19 @@ def test_functions_of_two_numbers_at_their_edges(name):
 def test_whole_numbers_and_division_by_zero():
     def function(row):
         a, b = row
-        return a // b, a % b, jax.lax.div(a, b), jax.lax.rem(a, b), jnp.maximum(a, b), abs(a), jnp.sign(a), -a, a * b
+        powers = a**3, b**0, jnp.square(a)
+        return (
+            *powers,
+            a // b,
+            a % b,
+            jax.lax.div(a, b),
+            jax.lax.rem(a, b),
+            jnp.maximum(a, b),
+            abs(a),
+            jnp.sign(a),
+            -a,
+            a * b,
+        )
 
     a, b = (z.ravel() for z in np.meshgrid(np.array([-7, -1, 0, 3, 10]), np.array([-3, -1, 0, 2, 5])))
     native = RowMap.of(lambda _, row: function(row), (), (jnp.int64(0), jnp.int64(0)))

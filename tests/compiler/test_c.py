@@ -114,7 +114,8 @@ def function_of(cases):
         size = len(operands[0])
         with k.loop(size) as n:
             values = [k.load(k.table(x), (n,), (1,), x.dtype) for x in operands]
-            result = k.apply(name, np.dtype(dtype), *values, params={"y": -5, "rounding_method": 1})
+            power = -5 if values[0].dtype.kind == "f" else 5
+            result = k.apply(name, np.dtype(dtype), *values, params={"y": power, "rounding_method": 1})
             k.store(pointers["out"], (k.plus(n, at * size),), (1,), result)
     return Function(pointers, k.block, np.int64(7))
 
@@ -146,7 +147,7 @@ def test_every_operation_on_integers_has_the_bytes_of_machine_code(kind, tmp_pat
     limits = np.iinfo(kind)
     x, y = pairs_of(np.array([limits.min, limits.max, -7, -1, 0, 1, 3], kind))
     floats, truths = np.resize(NUMBERS, x.size), x < y
-    operands = {"clamp": (y, x, x)} | dict.fromkeys(("neg", "not", "sign", "abs"), (x,))
+    operands = {"clamp": (y, x, x)} | dict.fromkeys(("neg", "not", "sign", "abs", "integer_pow", "square"), (x,))
     cases = [
         (name, bool if name in OF_TRUTH else kind, operands.get(name, (x, y))) for name in (*INTEGERS, *COMPARISONS)
     ]

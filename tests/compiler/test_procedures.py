@@ -199,6 +199,7 @@ def test_parts_of_arrays_that_calls_return_are_looked_up_in_memory(limit):
     np.testing.assert_allclose(rows(TABLE, X), jax.vmap(lambda t: function(t, jnp.asarray(TABLE)))(X), rtol=1e-12)
 
 
+@pytest.mark.exhaustive
 def test_tables_for_all_joints_of_a_robot_cost_few_operations(monkeypatch):
     sizes = []
 

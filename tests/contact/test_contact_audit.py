@@ -192,6 +192,7 @@ def test_forces_that_the_motion_leaves_open_are_named():
     assert alone.remarks == ()
 
 
+@pytest.mark.exhaustive
 def test_impacts_and_joints_close_the_balance():
     """A ball that bounces: what impacts take is (1 − e²) of the energy of each, and the balance closes."""
     model = ph.Model(gravity=(0, 0, -G), units="SI")
@@ -219,6 +220,7 @@ def free_balls(inertia: Any) -> ph.Model:
     return model
 
 
+@pytest.mark.exhaustive
 def test_momenta_of_free_balls_hold_through_impacts():
     problem = free_balls((0.02, 0.02, 0.02)).problem("SO3xR3", t1=0.4, h=0.01)
     assert set(problem.invariants) == {"linear_momentum", "angular_momentum"}

@@ -92,6 +92,7 @@ def test_rattle_takes_all_contacts():
         ph.simulate(feet(5), "rattle")
 
 
+@pytest.mark.exhaustive
 def test_steps_too_long_for_machine_code_are_announced(monkeypatch):
     monkeypatch.setattr(size_limits, "MACHINE_CODE", 300)
     model = ph.Model(gravity=(0, 0, -9.81))

@@ -121,6 +121,7 @@ def test_stores_have_what_needs_no_problem(tmp_path):
     assert saved.to_xarray()["outputs.contact_places.contact_points"].dims == ("time", "contact_point", "component")
 
 
+@pytest.mark.exhaustive
 def test_runs_that_go_on_go_on_counting():
     problem = puck_on_floor(velocity=(1.0, 0, 0)).problem("SO3xR3", t1=0.2, h=0.01)
     whole = ph.simulate(problem)
@@ -132,6 +133,7 @@ def test_runs_that_go_on_go_on_counting():
     np.testing.assert_allclose(broken.dissipated["sliding"], kinetic[0] - kinetic, atol=1e-13)
 
 
+@pytest.mark.exhaustive
 def test_traced_runs_have_contacts():
     def force(friction):
         problem = puck_on_floor(friction=friction, velocity=(1.0, 0, 0)).problem(
@@ -146,6 +148,7 @@ def test_traced_runs_have_contacts():
     assert taken == pytest.approx(1 - slip**2)
 
 
+@pytest.mark.exhaustive
 def test_ensembles_label_contact_forces():
     problem = puck_on_floor(velocity=(1.0, 0, 0)).problem("SO3xR3", t1=0.03, h=0.01)
     states = jax.tree.map(lambda x: np.stack([np.asarray(x)] * 2), problem.state0)
@@ -228,6 +231,7 @@ def test_what_knows_nothing_of_contacts_says_so():
         model.problem("SO3xR3", t1=0.1, h=0.01, save_loads=True)
 
 
+@pytest.mark.exhaustive
 def test_events_end_and_change_runs_with_contacts():
     problem = puck_on_floor(velocity=(1.0, 0, 0)).problem("SO3xR3", t1=0.2, h=0.01)
     position = lambda t, state: state[0][0][1][0, 0] - 0.1  # noqa: E731

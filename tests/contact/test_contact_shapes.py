@@ -154,6 +154,7 @@ def test_hulls_of_any_size_have_triangles_for_faces(size):
     assert hull.polygons.shape == (116, 3, 3)
 
 
+@pytest.mark.exhaustive
 def test_hulls_of_one_model_have_arrays_of_one_size():
     generator = np.random.default_rng(2)
     few, many = (ph.shapes.ConvexMesh(generator.normal(size=(n, 3)), name=f"hull-{n}") for n in (8, 30))

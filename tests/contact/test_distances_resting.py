@@ -276,8 +276,8 @@ def merge(corners):
     ("first", "second", "message"),
     [
         (shapes.Plane(), FLAT, "Heightfield and Plane.*leave this pair out"),
-        (CUBE, FLAT, "Box and Heightfield.*Spheres and capsules"),
-        (CUBE, merge(np.asarray(HULL.hull.corners)), "Box and TriangleMesh.*ConvexMesh"),
+        (merge(np.asarray(HULL.hull.corners)), FLAT, "Heightfield and TriangleMesh.*ConvexMesh"),
+        (*[merge(np.asarray(HULL.hull.corners))] * 2, "TriangleMesh and TriangleMesh.*ConvexMesh"),
         (shapes.Disc(1), shapes.Disc(1), "Disc and Disc.*Cylinder"),
         (shapes.Sphere(3.0), FLAT, "reaches 3.5 cells.*Use `reach=4`"),
         # From half a cell beside the next grid point its end would be outside.

@@ -57,6 +57,7 @@ def chain(count: int) -> SparseProblem:
     )  # fmt: skip
 
 
+@pytest.mark.exhaustive
 def test_impulses_are_those_of_matrices():
     problem = chain(5)
     zero = jnp.zeros(problem.velocity.shape)

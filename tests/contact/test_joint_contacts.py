@@ -48,8 +48,26 @@ def shafts() -> ph.Model:
     return model
 
 
+def test_generalized_alpha_has_stops_and_dry_friction() -> None:
+    """A body that friction stops, one that a stop throws back, and one that both hold against its weight."""
+    run: Any = ph.simulate(slider(6.0, 2.0)[0].problem("minimal", t1=1.0, h=0.01), "generalized-alpha")
+    guide = run.joints["guide"]
+    assert guide.displacement[-1] == pytest.approx(2 / 3, abs=0.4 * 0.01**2)
+    assert guide.rate[-1] == 0
+    np.testing.assert_allclose(guide.friction[1:60], -6.0, rtol=1e-12)
+    model, _ = slider(3.0, 1.0, limits=(-0.5, 0.3), restitution=0.5)
+    model.gravity = np.array([4.0, 0, 0])
+    run = ph.simulate(model.problem("minimal", t1=2.0, h=0.01), "generalized-alpha")
+    guide = run.joints["guide"]
+    assert guide.displacement[-1] == pytest.approx(0.3, abs=1e-12)
+    assert guide.friction[-1] + guide.stop_force[-1] == pytest.approx(-8.0, rel=1e-10)
+    assert np.max(guide.displacement) < 0.3 + 1e-12
+    # It comes at √(1 + 2·2.5·0.3) m/s.
+    assert np.min(guide.rate) == pytest.approx(-0.5 * np.sqrt(2.5), rel=0.02)
+
+
 @FORMS
-@pytest.mark.parametrize("method", ["moreau", "rattle"])
+@pytest.mark.parametrize("method", ["moreau", "rattle", "generalized-alpha"])
 @pytest.mark.exhaustive
 def test_a_load_that_friction_holds_does_not_creep(form: str, method: str) -> None:
     run: Any = ph.simulate(hinged_load().problem(form, t1=100.0, h=0.01), method)
@@ -79,7 +97,7 @@ def test_friction_stops_a_body_where_its_energy_is_spent() -> None:
         assert np.asarray(x[-1]).tobytes() == np.asarray(y[-1]).tobytes()
 
 
-@pytest.mark.parametrize("method", ["moreau", "rattle"])
+@pytest.mark.parametrize("method", ["moreau", "rattle", "generalized-alpha"])
 @pytest.mark.exhaustive
 def test_an_oscillator_with_dry_friction_is_of_order_two(method: str) -> None:
     """Its centre moves with every half swing: amplitudes are 2, 1.4 and 0.8, and it rests at 0.2."""

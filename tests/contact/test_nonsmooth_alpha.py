@@ -79,6 +79,7 @@ def test_an_elastic_machine_that_hops_moves_as_by_scipy():
     assert errors[2] < 0.5 * errors[1]
 
 
+@pytest.mark.exhaustive
 def test_a_stiff_machine_comes_to_rest_where_midpoints_ring():
     """Springs whose period is a tenth of the step: forces on the floor in the last tenth of a second."""
     system = two_masses(1e7)
@@ -139,6 +140,7 @@ def assert_same_bytes(a: Any, b: Any) -> None:
         assert np.asarray(x).tobytes() == np.asarray(y).tobytes()
 
 
+@pytest.mark.exhaustive
 def test_runs_go_on_to_the_same_bytes(problem, tmp_path):
     whole = ph.simulate(problem)
     ph.simulate(problem, store=tmp_path / "run.zarr", max_steps=7, throw=False)
@@ -243,6 +245,7 @@ def test_what_it_cannot_do_is_refused(problem):
         ph.simulate(angles, "generalized-alpha")
 
 
+@pytest.mark.exhaustive
 def test_a_ball_that_rolls_does_not_bounce_in_its_own_frame():
     """Velocities in the frame of a body turn with it: contacts that stay closed approach only seemingly."""
     model = ph.Model(gravity=(0, 0, -G))

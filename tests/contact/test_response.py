@@ -78,6 +78,7 @@ def test_a_bar_that_lands_flat_rebounds_flat(restitution):
     assert response.closed.tolist() == [restitution == 0] * 2
 
 
+@pytest.mark.exhaustive
 def test_one_end_that_lands_lifts_none_through_the_floor_and_gains_no_energy():
     # One end lies on the floor, the other one strikes it: without restitution the first one leaves it or stays.
     state = jnp.zeros(2), jnp.array([-1.0, -2.0])

@@ -47,6 +47,7 @@ def assert_nothing_happens(run, speed=1.3, error=1e-12):
     assert abs(run.dissipated["impact"][-1]) < error
 
 
+@pytest.mark.exhaustive
 def test_a_ball_rolls_over_flush_tiles_and_bumps_into_a_step():
     for h in (0.02, 0.007, 0.0025):
         assert_nothing_happens(move_over(tiles, h=h))

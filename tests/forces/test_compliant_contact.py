@@ -95,6 +95,7 @@ def test_restitution_of_a_run_and_where_the_energy_goes() -> None:
     assert abs(work + 0.5 * MASS * SPEED**2 * (1 - 0.7**2)) < 1e-6
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     ("method", "h", "bound"), [("rkmk4", 2e-4, 1e-6), ("eml", 1e-3, 1e-13), ("rattle", 2e-4, 1e-4)]
 )
@@ -141,6 +142,7 @@ def swing_rate() -> float:
     return float(solution.y[1, -1])
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     ("formulation", "method", "bound"),
     [("minimal", "rkmk4", 1e-5), ("SO3xR3", "herk4", 1e-5), ("SO3xR3", "generalized-alpha", 2e-3)],
@@ -206,6 +208,7 @@ def test_a_belt_takes_a_box_along_with_its_friction() -> None:
     np.testing.assert_allclose(np.asarray(run.bodies["box"].velocity)[-1], (0.5, 0, 0), atol=1e-4)
 
 
+@pytest.mark.exhaustive
 def test_rigid_and_compliant_contacts_in_one_model() -> None:
     model = ph.Model(gravity=(0, 0, -G))
     model.ground.add_shape(ph.shapes.Plane())

@@ -383,6 +383,7 @@ def test_traced_models_are_refused():
         jax.jit(text)(1.0)
 
 
+@pytest.mark.exhaustive
 def test_rows_of_bodies_that_mujoco_does_not_read_are_refused():
     model = ph.Model()
     last = model.ground

@@ -231,6 +231,21 @@ def test_the_extrapolated_predictor_saves_iterations_and_leads_to_the_same_motio
         np.testing.assert_allclose(one[-1], other[-1], rtol=1e-10, atol=1e-10)
 
 
+def test_the_extrapolated_predictor_is_a_parabola() -> None:
+    """Behind 60 steps, in which the start decays, a mass under the force 3 - 2 t + 5 t² has its second derivative."""
+    force = lambda t, q, v: (3 - 2 * t + 5 * t * t) * jnp.ones(1)  # noqa: E731
+    system = Mechanical(Rn(1), jnp.eye(1), force)
+    method, h = GeneralizedAlpha(rho_inf=0.5), 0.1
+
+    def end(carry: Any) -> Any:
+        march = lambda k, carry: method.step(system, h * k, jnp.asarray(h), carry)[0]  # noqa: E731
+        return jax.lax.fori_loop(0, 60, march, carry)
+
+    memory = jax.jit(end)(method.init(system, jnp.zeros(()), jnp.asarray(h), (jnp.zeros(1), jnp.zeros(1)))).memory
+    np.testing.assert_allclose(memory.bend, 10.0, rtol=1e-9)
+    np.testing.assert_allclose(method.extrapolate(memory, jnp.asarray(h)), 3 - 2 * 6.1 + 5 * 6.1**2, rtol=1e-9)
+
+
 def test_newton_that_fails_gives_a_code_and_keeps_what_was_computed() -> None:
     end = run(pendulum(), AT_REST, GeneralizedAlpha(), t1=5.0, h=1.0, throw=False, save_every=1)
     assert end.stats["result"] == Result.newton_not_converged
@@ -270,7 +285,7 @@ def test_interpolation_is_of_fourth_order_and_stays_on_the_space() -> None:
 
     def carry(t: Any) -> Carry:
         rotation = SO3().exp(jnp.sin(t) * axis)
-        return Carry((rotation, jnp.cos(t) * axis), Memory(-jnp.sin(t) * axis, 0 * axis, 0 * axis, jnp.zeros(()), None))
+        return Carry((rotation, jnp.cos(t) * axis), Memory(-jnp.sin(t) * axis, *(0 * axis,) * 3, jnp.zeros(()), None))
 
     def compare(h: Any) -> Any:
         t = jnp.asarray(0.4)

@@ -221,6 +221,7 @@ def test_simplified_iterations_that_fail_are_followed_by_full_ones() -> None:
     assert int(end_of("simplified", most - 1).result) == int(ph.Result.newton_not_converged)
 
 
+@pytest.mark.exhaustive
 def test_a_stiff_arm_takes_the_steps_of_full_iterations() -> None:
     """Joints that stick and stops: the first step of this arm takes 43 iterations, most of them a part of the last."""
     model, before, random = ph.Model(gravity=(0, 0, -9.81)), None, np.random.default_rng(3)

@@ -82,6 +82,7 @@ def test_machine_code_has_the_same_solution():
     check(x, system.dense(), b)
 
 
+@pytest.mark.exhaustive
 def test_trees_with_a_border_have_derivatives_and_batches():
     system = SYSTEMS["looped 1"]
     solver, b = bordered_solver(system), np.concatenate(system.right_sides())

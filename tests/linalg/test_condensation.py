@@ -40,7 +40,7 @@ def chain_beside_a_dense_part(rng, force: bool):
     return tuple(A), constraints(), constraints()
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("force", [False, True])
 @pytest.mark.parametrize("compliant", [False, True])
 def test_a_dense_part_beside_a_chain_is_condensed(force, compliant):

@@ -56,3 +56,10 @@ def test_wrong_arguments_are_explained():
         redundancy(np.eye(2), {"a": [0]})
     with pytest.raises(ValueError, match=r"rows \[1\] are not; check the initial position"):
         redundancy(np.array([[1.0], [np.nan]]), {"a": [0, 1]})
+
+
+def test_rows_of_round_off_are_rows_of_zeros():
+    B = np.array([[1.0, 2.0, 0.0], [3e-17, -2e-17, 1e-17], [0.0, 1.0, 1.0]])
+    groups = {"a": [0, 1], "b": [2]}
+    assert redundancy(B, groups).dependent.size == 0
+    assert redundancy(B, groups, terms=np.ones((3, 3))).dependent.tolist() == [1]

@@ -77,6 +77,7 @@ def test_tangents_are_those_of_the_forces_and_lose_no_digits_far_from_the_origin
     agree(evaluated(parts, moved, v), found)
 
 
+@pytest.mark.exhaustive
 def test_loops_over_links_give_the_same_as_recursions_without(system, monkeypatch):
     system, q, v = system
 
@@ -173,6 +174,20 @@ def loaded_tree(gravity: Any) -> Any:
     model.add(ph.forces.JointSpring(carrying, stiffness=30.0, damping=0.2, rest=0.1))
     model.add(ph.joints.RotorInertia(carrying, 0.7))
     return model
+
+
+def test_balance_in_one_sweep_is_that_of_mass_and_forces():
+    """Joints of all kinds with loads, efforts and a rotor: inertial forces of an acceleration and all others."""
+    of, (q, _) = loaded_tree((0.3, -0.2, -9.81)).assemble("minimal")
+    v, a = np.random.default_rng(7).standard_normal((2, of.n))
+
+    def both(q, v, a):
+        return of.balance(TIME, q, v, a), to_dense(of.mass(TIME, q), (of.n, of.n)) @ a - of.force(TIME, q, v)
+
+    swept, single = evaluated(both, q, v, a)
+    size = np.abs(single).max()
+    assert size > 10
+    np.testing.assert_allclose(swept, single, rtol=0, atol=1e-12 * size)
 
 
 def test_followers_carry_their_loads_to_what_they_follow(system):

@@ -38,6 +38,7 @@ def test_neighbours_are_those_of_all_pairs(n):
     assert int(code) == 0
 
 
+@pytest.mark.exhaustive
 def test_lists_are_renewed_before_anything_is_missed():
     """A gas of spheres in a box: the same motion as with lists that hold all pairs."""
     rng = np.random.default_rng(5)
@@ -115,6 +116,7 @@ def test_bonds_break_where_they_are_weak_and_their_order_does_not_matter():
     assert np.ptp(np.asarray(run.outputs["linear_momentum"]), axis=0).max() < 1e-12
 
 
+@pytest.mark.exhaustive
 def test_damping_takes_energy_and_leaves_momenta():
     material = pt.BondMaterial(10.0, 200.0, 200.0, axial_damping=0.5, bending_damping=0.2)
     ring = pt.torus(12, 3.0)

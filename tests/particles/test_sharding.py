@@ -79,12 +79,14 @@ def test_runs_in_single_precision_and_into_stores(runs):
     assert found["same_start"]
 
 
+@pytest.mark.exhaustive
 def test_states_stay_on_their_devices(runs):
     assert all(runs["collision"]["spread"])
     assert runs["collision"]["lists_spread"]
     assert all(runs["ring"]["spread"])
 
 
+@pytest.mark.exhaustive
 def test_no_device_computes_more_than_its_share(runs):
     """No real array of the compiled driver has all particles; the program for one device shows what that looks like."""
     n = runs["ring"]["n"]
@@ -95,6 +97,7 @@ def test_no_device_computes_more_than_its_share(runs):
     assert len(re.findall(share, four)) > 100
 
 
+@pytest.mark.exhaustive
 def test_devices_exchange_ends_of_bonds_and_places(runs):
     """In the ring one particle each way; in the collision besides that the places of all, for contacts and lists."""
     kinds = {"all-gather", "collective-permute"}

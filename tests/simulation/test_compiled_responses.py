@@ -119,6 +119,7 @@ def test_an_action_that_breaks_a_constraint_is_explained():
         ph.simulate(problem, events=leave)
 
 
+@pytest.mark.exhaustive
 def test_steps_that_are_not_searched_have_nothing_to_find(monkeypatch):
     # Sines of up to three periods in a step, with all offsets: many touch zero nearly, some twice.
     key = jax.random.split(jax.random.key(1), 4)

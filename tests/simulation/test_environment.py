@@ -20,6 +20,7 @@ def run(**given):
     return ph.simulate(DECAY, "rk4", **{"h": 0.1, "t1": 1.0, "state0": jnp.ones(1), **given})
 
 
+@pytest.mark.exhaustive
 def test_importing_computes_nothing():
     code = "import polhode; from jax._src import xla_bridge; assert not xla_bridge.backends_are_initialized()"
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=100)

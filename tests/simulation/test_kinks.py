@@ -272,6 +272,7 @@ def test_jumps_hold_inside_transformations_and_for_derivatives(method):
     assert traced == pytest.approx((sides[0] - sides[1]) / 2e-4, rel=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_events_are_found_between_jumps():
     """Events next to jumps, some of them in the first step after one."""
     kick = ph.Event(lambda t, y: y[0] - 0.3, lambda t, y: y * jnp.array([1.0, -0.5]), direction=1, name="kick")

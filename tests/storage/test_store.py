@@ -166,6 +166,7 @@ atexit.register(write)
 """
 
 
+@pytest.mark.exhaustive
 def test_a_process_that_is_ending_writes_too(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", AT_EXIT, tmp_path / "run.zarr"], capture_output=True, text=True, check=False

@@ -54,6 +54,9 @@ _MAX_RATE_TIMES_STEP = 1.0
 _CHANGE = 1e-6
 """Step of differences in positions and velocities."""
 
+_NAMED = 6
+"""Joints that close loops, of which the reason has the names."""
+
 _DENSE = 200
 """Number of velocities up to which the fastest rate is computed."""
 
@@ -105,7 +108,7 @@ def assemble_default(
             continue
         reasons = [*against, why]
         if isinstance(system, MultibodySystem) and not why:
-            reasons = [*against, _describe_joint_coordinates(model, system.m)]
+            reasons = [*against, _describe_joint_coordinates(model, system)]
         model_choice = ChosenModel(system, state, formulation, f"`{formulation}`: {'; '.join(reasons)}")
         against_size = _against_size(model, model_choice, integrator, t0, h)
         if not against_size and (method is None or _takes(method, system, t0, state)):
@@ -280,12 +283,15 @@ def _takes(method: AbstractIntegrator, system: AssembledSystem, t0: float, state
     return True
 
 
-def _describe_joint_coordinates(model: ModelParts, m: int) -> str:
-    """Sentence on the coordinates of the joints and the number of constraints left."""
-    own = _own_coordinates(model)
+def _describe_joint_coordinates(model: ModelParts, system: MultibodySystem) -> str:
+    """Sentence on the coordinates of the joints, and on the constraints left: how many, and of which parts."""
+    own, m = _own_coordinates(model), system.m
+    names = [f"`{name}`" for name in dict.fromkeys(system.labels)]
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    which = f", of {', '.join(names[:_NAMED])}{more}" if names else ""
     phrase = "no constraint is" if not m else "1 constraint is" if m == 1 else f"{m} constraints are"
     carried = f"joints carry what they can, {own}" if own else "the joints carry the bodies"
-    return f"{carried}, and {phrase} left"
+    return f"{carried}, and {phrase} left{which}"
 
 
 def _first_sentence(error: ValueError) -> str:

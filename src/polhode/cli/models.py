@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from polhode.importers.imported_model import ImportedModel
     from polhode.problem import Problem
 
-_OPTIONS = ("keyframe", "floating", "check_inertia", "limits", "stick_velocity", "joint_law", "mesh_paths")
+_SWITCHES = "floating", "check_inertia", "limits", "contacts"
+_OPTIONS = (*_SWITCHES, "keyframe", "stick_velocity", "joint_law", "mesh_paths", "floor", "friction")
 
 
 def is_model_file(name: str) -> bool:
@@ -74,7 +75,7 @@ def import_model(path: str, settings: dict[str, Any], command_options: ModelOpti
     import polhode as ph
 
     options = {key: settings[key] for key in _OPTIONS if key in settings}
-    for key in ("floating", "check_inertia", "limits"):
+    for key in _SWITCHES:
         if not isinstance(options.get(key, True), bool):
             raise ValueError(f"`--set {key}=…` must be true or false, got {short_repr(options[key])}.")
     if command_options.mesh_path:

@@ -28,6 +28,7 @@ class ContactProblem(NamedTuple):
     - `active`: which slots hold a contact; the others have no impulse.
     - `drilling`, `rolling`: lengths; None for none. - `compliance`: R, on the diagonal; None for rigid contacts.
     - `least`: m; None for zeros. - `hold`: H, negative where normal impulses bound friction; None where all do.
+    - `smoothing`: an energy κ > 0 that products of impulses and velocities have where laws say zero; None for the laws.
     """
 
     delassus: Float[Array, "r r"]
@@ -39,6 +40,7 @@ class ContactProblem(NamedTuple):
     compliance: Float[Array, " r"] | None = None
     least: Float[Array, " k"] | None = None
     hold: Float[Array, " k"] | None = None
+    smoothing: Float[Array, ""] | None = None
 
     @property
     def rows(self) -> int:
@@ -70,6 +72,7 @@ class UnitProblem(NamedTuple):
     - `present`: rows that can have an impulse. - `step`: factors ρ of velocities in the proximal form.
     - `softness`: compliances that distribute undetermined impulses, relative to each other.
     - `hold`: bounds of friction, negative where normal impulses bound it; None where all do.
+    - `smoothing`: the energy κ of smoothed laws; None for the laws themselves.
     """
 
     matrix: Float[Array, "r r"]
@@ -79,6 +82,7 @@ class UnitProblem(NamedTuple):
     step: Float[Array, "k rows"]
     softness: Float[Array, "k rows"]
     hold: Float[Array, " k"] | None = None
+    smoothing: Float[Array, ""] | None = None
 
 
 def unit_problem(problem: ContactProblem) -> tuple[UnitProblem, Float[Array, "k rows"]]:
@@ -110,7 +114,7 @@ def unit_problem(problem: ContactProblem) -> tuple[UnitProblem, Float[Array, "k 
     least = jnp.where(active, least / jnp.where(active, scale[:, 0], 1.0), 0.0)
     squares = jax.lax.stop_gradient(jnp.where(present, coefficients**2, 0.0))
     step = jnp.where(present, _steps(jax.lax.stop_gradient(A), rows, present), 0.0)
-    return UnitProblem(A, c, least, present, step, squares, hold), scale
+    return UnitProblem(A, c, least, present, step, squares, hold, problem.smoothing), scale
 
 
 def is_paradoxical(problem: ContactProblem) -> Bool[Array, " k"]:

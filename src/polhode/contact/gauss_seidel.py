@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from polhode.contact.contact_problem import UnitProblem, discs
-from polhode.contact.laws import Impulses, radii
+from polhode.contact.laws import Impulses, disc_factor, radii, raise_to_bound
 
 
 def gauss_seidel(problem: UnitProblem, z: Impulses, sweeps: Array) -> Impulses:
@@ -24,15 +24,14 @@ def gauss_seidel(problem: UnitProblem, z: Impulses, sweeps: Array) -> Impulses:
         own = jnp.sum(jnp.where(here, z, 0.0), axis=0)
         w = matrix @ z.reshape(-1) + velocity
         block = jnp.sum(jnp.where(here[None], matrix.reshape(rows, k, rows), 0.0), axis=1)
-        normal = jnp.maximum(own[0] - step[0] * w[0], least)
+        normal = raise_to_bound(own[0] - step[0] * w[0], least, step[0], problem.smoothing)
         w = w + block[:, 0] * (normal - own[0])
         parts = [normal[None]]
         for disc in discs(rows):
             a = own[disc] - step[disc] * w[disc]
             length = jnp.sqrt(jnp.sum(a * a))
             radius = radii(normal, None if problem.hold is None else hold)
-            slides = length > radius
-            new = jnp.where(slides, radius / jnp.where(slides, length, 1.0), 1.0) * a
+            new = disc_factor(length, radius, step[disc.start], problem.smoothing) * a
             w = w + block[:, disc] @ (new - own[disc])
             parts.append(new)
         return jnp.where(here, jnp.concatenate(parts), z), None

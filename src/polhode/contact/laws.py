@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from polhode.contact.contact_problem import OPEN, SLIDE, STICK, UnitProblem, discs
+from polhode.contact.smoothed_laws import disc_scale, positive_part
 
 Impulses = Float[Array, "k rows"]
 
@@ -23,6 +24,8 @@ class LawNumbers(Protocol):
     def step(self) -> Impulses: ...
     @property
     def hold(self) -> Float[Array, " k"] | None: ...
+    @property
+    def smoothing(self) -> Array | None: ...
 
 
 class Projection(NamedTuple):
@@ -49,15 +52,28 @@ def radii(normal: Float[Array, "..."], hold: Float[Array, "..."] | None) -> Floa
     return pressed if hold is None else jnp.where(hold >= 0, hold, pressed)
 
 
+def raise_to_bound(normal: Array, least: Array, step: Array, smoothing: Array | None) -> Array:
+    """Normal impulses not below their bounds, from arguments of the projection with factors ρ."""
+    if smoothing is None:
+        return jnp.maximum(normal, least)
+    return least + positive_part(normal - least, step * smoothing)[0]
+
+
+def disc_factor(length: Array, radius: Array, step: Array, smoothing: Array | None) -> Array:
+    """Factors by which vectors of these lengths come into a disc."""
+    if smoothing is not None:
+        return disc_scale(length, radius, step * smoothing)[0]
+    slides = length > radius
+    return jnp.where(slides, radius / jnp.where(slides, length, 1.0), 1.0)
+
+
 def project(a: Impulses, problem: LawNumbers) -> Impulses:
     """The projections themselves."""
-    normal = jnp.maximum(a[:, 0], problem.least)
+    normal = raise_to_bound(a[:, 0], problem.least, problem.step[:, 0], problem.smoothing)
     parts = [normal[:, None]]
     radius = radii(normal, problem.hold)
     for disc in discs(a.shape[1]):
-        length = _lengths(a[:, disc])
-        slides = length > radius
-        factor = jnp.where(slides, radius / jnp.where(slides, length, 1.0), 1.0)
+        factor = disc_factor(_lengths(a[:, disc]), radius, problem.step[:, disc.start], problem.smoothing)
         parts.append(factor[:, None] * a[:, disc])
     return jnp.concatenate(parts, axis=1)
 
@@ -69,6 +85,8 @@ def residual(problem: LawNumbers, z: Impulses, w: Impulses) -> Impulses:
 
 def linearise(problem: LawNumbers, z: Impulses, w: Impulses) -> Projection:
     """The projections with their derivatives; rows that are not present have none."""
+    if problem.smoothing is not None:
+        return _linearise_smoothed(problem, z - problem.step * w, problem.smoothing)
     a = z - problem.step * w
     k, rows = a.shape
     value, free = project(a, problem), a[:, 0] > problem.least
@@ -90,6 +108,33 @@ def linearise(problem: LawNumbers, z: Impulses, w: Impulses) -> Projection:
         blocks.append(_block(left, 0, rows))
         by_bound.append(jnp.where((~free & pressed & ~held)[:, None], unit, 0.0))
         by_hold.append(jnp.where((pressed & held)[:, None], unit, 0.0))
+    derivative = jnp.where(problem.present[:, :, None], jnp.concatenate(blocks, axis=1), 0.0)
+    bounds = (jnp.where(problem.present, jnp.concatenate(parts, axis=1), 0.0) for parts in (by_bound, by_hold))
+    return Projection(value, derivative, *bounds)
+
+
+def _linearise_smoothed(problem: LawNumbers, a: Impulses, smoothing: Array) -> Projection:
+    k, rows = a.shape
+    _, rises = positive_part(a[:, 0] - problem.least, problem.step[:, 0] * smoothing)
+    value = project(a, problem)
+    radius = radii(value[:, 0], problem.hold)
+    held = jnp.zeros(k, bool) if problem.hold is None else problem.hold >= 0
+    blocks, by_bound, by_hold = [_block(rises[:, None, None], 0, rows)], [1 - rises[:, None]], [jnp.zeros((k, 1))]
+    for disc in discs(rows):
+        part, width = a[:, disc], disc.stop - disc.start
+        length = _lengths(part)
+        unit = part / jnp.where(length > 0, length, 1.0)[:, None]
+        factor, by_length, by_radius = disc_scale(length, radius, problem.step[:, disc.start] * smoothing)
+        over = jnp.where(radius > 0, factor / jnp.where(radius > 0, radius, 1.0), 0.0)
+        along = (over * by_length * length)[:, None, None] * unit[:, :, None] * unit[:, None, :]
+        inner = factor[:, None, None] * (jnp.eye(width) - along)
+        wider = (over * (1 - factor * by_radius))[:, None] * part
+        pressed = jnp.where(held[:, None], 0.0, wider)
+        none = jnp.zeros((k, width, disc.start - 1))
+        left = jnp.concatenate(((pressed * rises[:, None])[:, :, None], none, inner), axis=2)
+        blocks.append(_block(left, 0, rows))
+        by_bound.append(pressed * (1 - rises[:, None]))
+        by_hold.append(jnp.where(held[:, None], wider, 0.0))
     derivative = jnp.where(problem.present[:, :, None], jnp.concatenate(blocks, axis=1), 0.0)
     bounds = (jnp.where(problem.present, jnp.concatenate(parts, axis=1), 0.0) for parts in (by_bound, by_hold))
     return Projection(value, derivative, *bounds)

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from polhode.compiler.primitives.row_loop import scan_rows
-from polhode.contact.distances import APART, ContactPoints, contact_points, match, slots
+from polhode.contact.distances import APART, ContactPoints, contact_points, has_search, match, slots
 from polhode.contact.shapes import AbstractShape, Plane
 from polhode.contact.shapes.shape import AbstractConvex, Pose
 from polhode.linalg.blocks import Indices
@@ -184,8 +184,12 @@ class PairGroup(eqx.Module):
             (take(poses.x, nodes.numbers), take(poses.R, nodes.numbers))
             for nodes in (self.first_nodes, self.second_nodes)
         )
-        points = jax.vmap(contact_points)(self.first, first, self.second, second)
-        return _flatten(points)
+        ends = self.first, first, self.second, second
+        if not has_search(self.first, self.second):
+            return _flatten(jax.vmap(contact_points)(*ends))
+        # Row by row, so that searches are left out where nothing is near.
+        visit = lambda _, carry, pair: (carry, contact_points(*pair))  # noqa: E731
+        return _flatten(scan_rows(visit, None, jnp.zeros(()), ends)[1])
 
 
 class ShapeContacts(AbstractContactSet):

@@ -13,55 +13,92 @@ from jaxtyping import Array, Float, Int
 
 from polhode.compiler.primitives.backend_query import lapack_or
 from polhode.linalg.blocks import Indices, Matrix, to_dense
-from polhode.linalg.dense import lu_factor, lu_solve
+from polhode.linalg.compliant import refinement
 from polhode.linalg.kkt import AbstractKKT
 
 
 class BranchFactors(NamedTuple):
-    """Factors of A, A⁻¹Pᵀ, Q, and factors of the Schur complement.
+    """Factors of the whole matrix, its unknowns in the solver's order.
 
-    - `a`: reciprocal pivots on the diagonal; right of each pivot its row of U, above it its column of L. With `pivots`
+    - `lu`: reciprocal pivots on the diagonal; right of each pivot its row of U, above it its column of L. With `pivots`
       as LAPACK has them where that factorises, otherwise meaningless.
     """
 
-    a: Float[Array, "n n"]
-    pivots: Int[Array, " n"]
-    columns: Float[Array, "n m"]
-    q: Float[Array, "m n"]
-    schur: Float[Array, "m m"]
+    lu: Float[Array, "k k"]
+    pivots: Int[Array, " k"]
 
 
 class BranchKKT(AbstractKKT):
-    r"""Eliminates the velocities of leaves first, then those of the links that carry them.
+    r"""Eliminates the velocities of leaves first, then those of the links that carry them, and loops one by one.
 
     In joint coordinates $A_{ij}$ vanishes unless one of the joints i and j carries the other, and with this order
     nothing is filled in (R. Featherstone, *Rigid Body Dynamics Algorithms*, §6.5, for symmetric A). The cost is
-    the sum of the squares of the depths of all velocities. What couples branches fills in where it must. The
-    constraints come last, by the Schur complement $QA^{-1}P^T + E$. No pivoting: A is positive definite up to
-    perturbations. Above `fused` velocities LAPACK does it where it can be called.
+    the sum of the squares of the depths of all velocities. What couples branches fills in where it must. A constraint
+    comes behind the velocities of its loop and before those that carry the whole loop, so that the Schur complement
+    $QA^{-1}P^T + E$ of many loops is never formed as a whole. No pivoting: A is positive definite up to
+    perturbations, and so are the pivots of independent constraints, but for their sign. Above `fused` unknowns LAPACK
+    does it where it can be called.
 
-    - `earlier`: for each velocity the numbers of those before it to which it is coupled when its turn comes.
+    - `loops`: velocities of each constraint; entries of P and Q elsewhere are taken to be zero. `direct` corrects what
+      is missed by that while joints are open.
+    - `order`: unknowns, velocities and then constraints, from the last that is eliminated to the first.
+    - `earlier`: for each, places in this order of those before it to which it is coupled when its turn comes.
     """
 
     n: int = eqx.field(static=True)
     m: int = eqx.field(static=True)
+    loops: tuple[Indices, ...] = eqx.field(static=True)
+    order: Indices = eqx.field(static=True)
     earlier: tuple[Indices, ...] = eqx.field(static=True)
     fused: int = eqx.field(static=True)
+
+    @classmethod
+    def of(cls, n: int, sets: Iterable[np.ndarray], loops: Sequence[np.ndarray], fused: int) -> BranchKKT:
+        """For matrices A with full blocks on `sets` of velocities, and constraints on `loops` of velocities."""
+        first = [int(velocities.min()) if velocities.size else 0 for velocities in loops]
+        order = np.argsort(np.concatenate((np.arange(n) + 0.5, first)), kind="stable")
+        place = np.argsort(order)
+        coupled = [place[numbers] for numbers in sets]
+        coupled += [place[np.append(velocities, n + k)] for k, velocities in enumerate(loops)]
+        own = tuple(Indices(np.asarray(velocities)) for velocities in loops)
+        return cls(n, len(loops), own, Indices(order), couplings(n + len(loops), coupled), fused)
 
     def factor(self, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None = None) -> BranchFactors:
         return self._factor(_eliminate, A, P, Q, E)
 
     def factor_symmetric(self, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None = None) -> BranchFactors:
-        return self._factor(_eliminate_symmetric, A, P, Q, E)
+        # Half the work, if the border is symmetric, too.
+        return self._factor(_eliminate_symmetric if P is Q or not self.m else _eliminate, A, P, Q, E)
 
     def solve(
         self, factors: BranchFactors, r: Float[Array, " n"], s: Float[Array, " m"]
     ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
-        x = self._solve(factors.a, factors.pivots, r)
-        if not self.m:
-            return x, s
-        multipliers = lu_solve(factors.schur, factors.q @ x - s)
-        return x - factors.columns @ multipliers, multipliers
+        order = self.order.numbers
+        b = jnp.concatenate((r, s))[order]
+        if b.size <= self.fused:
+            x = _substitute(factors.lu, self.earlier, b)
+        else:
+            x = lapack_or(
+                lambda lu, pivots, b: jax.scipy.linalg.lu_solve((lu, pivots), b),
+                lambda lu, _, b: _substitute(lu, self.earlier, b),
+                b, factors.lu, factors.pivots, b,
+            )  # fmt: skip
+        x = x[np.argsort(order)]
+        return x[: self.n], x[self.n :]
+
+    def direct(self, A: Matrix, P: Matrix, Q: Matrix) -> Callable[[Array, Array], tuple[Array, Array]]:
+        factors = self.factor_symmetric(A, P, Q)
+        if self._mask.all():
+            return lambda r, s: self.solve(factors, r, s)
+        return refinement(self, factors, A, P, Q)
+
+    @property
+    def _mask(self) -> np.ndarray:
+        """Which entries of P and Q may be other than zero."""
+        mask = np.zeros((self.m, self.n), bool)
+        for row, velocities in zip(mask, self.loops, strict=True):
+            row[velocities.numbers] = True
+        return mask
 
     def _factor(
         self,
@@ -71,29 +108,20 @@ class BranchKKT(AbstractKKT):
         Q: Matrix,
         E: Float[Array, " m"] | None,
     ) -> BranchFactors:
-        n, m = self.n, self.m
-        a, pivots = to_dense(A, (n, n)), jnp.zeros(n, jnp.int32)
-        if n <= self.fused:
-            a = eliminate(a, self.earlier)
-        else:
-            without = lambda a: (eliminate(a, self.earlier), jnp.zeros(n, jnp.int32))  # noqa: E731
-            a, pivots = lapack_or(jax.scipy.linalg.lu_factor, without, (a, pivots), a)
-        if not m:
-            return BranchFactors(a, pivots, jnp.zeros((n, 0)), jnp.zeros((0, n)), jnp.zeros((0, 0)))
-        q = to_dense(Q, (m, n))
-        columns = self._solve(a, pivots, to_dense(P, (m, n)).T)
-        schur = q @ columns
-        return BranchFactors(a, pivots, columns, q, lu_factor(schur if E is None else schur + jnp.diag(E)))
+        a = self._whole(A, P, Q, E)
+        without = lambda a: (eliminate(a, self.earlier), jnp.zeros(len(a), jnp.int32))  # noqa: E731
+        if len(a) <= self.fused:
+            return BranchFactors(*without(a))
+        return BranchFactors(*lapack_or(jax.scipy.linalg.lu_factor, without, (a, jnp.zeros(len(a), jnp.int32)), a))
 
-    def _solve(self, a: Float[Array, "n n"], pivots: Int[Array, " n"], b: Array) -> Array:
-        """Solution of a factored system for one or several right-hand sides, shape (n,) or (n, k)."""
-        if self.n <= self.fused:
-            return _substitute(a, self.earlier, b)
-        return lapack_or(
-            lambda a, pivots, b: jax.scipy.linalg.lu_solve((a, pivots), b),
-            lambda a, _, b: _substitute(a, self.earlier, b),
-            b, a, pivots, b,
-        )  # fmt: skip
+    def _whole(self, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None) -> Float[Array, "k k"]:
+        n, m, order = self.n, self.m, self.order.numbers
+        a = to_dense(A, (n, n))
+        if not m:
+            return a
+        p, q = (jnp.where(self._mask, to_dense(x, (m, n)), 0.0) for x in (P, Q))
+        corner = jnp.zeros((m, m)) if E is None else -jnp.diag(E)
+        return jnp.block([[a, p.T], [q, corner]])[np.ix_(order, order)]
 
 
 def _eliminate(a: Float[Array, "n n"], earlier: Sequence[Indices]) -> Float[Array, "n n"]:
@@ -132,7 +160,7 @@ def _substitute(a: Float[Array, "n n"], earlier: Sequence[Indices], b: Array) ->
 
 
 def couplings(n: int, sets: Iterable[np.ndarray]) -> tuple[Indices, ...]:
-    """`earlier` of `BranchKKT` for matrices with full blocks on `sets` of velocities, with all that is filled in."""
+    """`earlier` of `BranchKKT` for n unknowns with full blocks on `sets` of them, with all that is filled in."""
     is_coupled = np.zeros((n, n), bool)
     for numbers in sets:
         is_coupled[np.ix_(numbers, numbers)] = True

@@ -33,7 +33,12 @@ class Redundancy(NamedTuple):
     groups: dict[str, tuple[str, ...]]
 
 
-def redundancy(B: np.ndarray, groups: Mapping[str, Sequence[int]], tolerance: float = RANK_TOLERANCE) -> Redundancy:
+def redundancy(
+    B: np.ndarray,
+    groups: Mapping[str, Sequence[int]],
+    tolerance: float = RANK_TOLERANCE,
+    terms: np.ndarray | None = None,
+) -> Redundancy:
     """Rank and dependent rows of a constraint Jacobian.
 
     Groups are taken in their order, and a group that is independent of those before it is kept whole; within a group,
@@ -44,6 +49,8 @@ def redundancy(B: np.ndarray, groups: Mapping[str, Sequence[int]], tolerance: fl
 
     - `B`: shape (m, n).
     - `groups`: row numbers of each joint, by name; together all rows, each once.
+    - `terms`: sizes of the terms of each entry, where these may cancel: rows of nothing but round-off are rows of
+      zeros.
 
     **Raises** ValueError if the groups don't hold every row once, or B is not finite.
     """
@@ -53,7 +60,7 @@ def redundancy(B: np.ndarray, groups: Mapping[str, Sequence[int]], tolerance: fl
     if not np.isfinite(B).all():
         rows = np.flatnonzero(~np.isfinite(B).all(axis=1)).tolist()
         raise ValueError(f"B must be finite, but rows {rows} are not; check the initial position of the bodies there.")
-    unit_rows = _normalise(B)
+    unit_rows = _normalise(B if terms is None else np.where(np.abs(B) > RANK_TOLERANCE * terms, B, 0.0))
     basis = np.zeros((B.shape[1], 0))
     indices: list[int] = []
     for rows in groups.values():

@@ -54,7 +54,10 @@ class Body:
     def add_shape(self, shape: Any) -> Any:
         """Give the body a shape from `polhode.shapes`, besides those that it has; returns it. See `Model.add_shape`."""
         if self.attach is None:
-            raise ValueError(f"{self!r} belongs to no model yet; bodies come by `add_body`.")
+            raise ValueError(
+                f"{self!r} takes no shapes: rigid bodies, points and nodes of rods of a model do. Fix a body with the "
+                "shape to it by `polhode.joints.Fixed`."
+            )
         return self.attach(self, shape)
 
     def __repr__(self) -> str:

@@ -63,7 +63,7 @@ def dependence(system: AbstractMechanical, labels: Sequence[str], t: float, stat
         rows = _dependent_sparse(M, B)
         return Dependence(rows, "; ".join(_count_text(labels, rows, name) for name in _names(labels, rows)))
     groups = {name: np.flatnonzero(np.array(labels) == name).tolist() for name in dict.fromkeys(labels)}
-    result = redundancy(dense(B), groups)
+    result = redundancy(dense(B), groups, terms=_terms(system, t, q))
     explanations = (_dependence_text(labels, result.dependent, name, others) for name, others in result.groups.items())
     return Dependence(result.dependent, "; ".join(explanations))
 
@@ -94,7 +94,8 @@ def _persistent_rows(
         # Imposed rows come first, so that only missing ones are added.
         imposed_rows = np.setdiff1d(np.arange(system.m), result.rows)
         groups = {"kept": imposed_rows.tolist(), **_by_name(labels, result.rows)}
-        still = redundancy(dense(metric(system, jnp.asarray(time), q)[1]), groups, _SPAN_TOLERANCE).dependent
+        B = dense(metric(system, jnp.asarray(time), q)[1])
+        still = redundancy(B, groups, _SPAN_TOLERANCE, _terms(system, time, q)).dependent
         rows = np.intersect1d(still, result.rows)
         if len(rows) < len(result.rows):
             result = _explain(system, labels, time, q, rows)
@@ -165,6 +166,17 @@ def _motion(system: AbstractMultibodySystem, q: Point, velocity: Vector) -> tupl
     return motion.poses.x, motion.twists
 
 
+def _terms(system: AbstractMechanical, t: float, q: Point) -> np.ndarray | None:
+    """Sizes of the terms in the entries of B, which cancel in joint coordinates; otherwise None."""
+    terms = _jacobian_terms(system, jnp.asarray(t), q)
+    return None if terms is None else np.asarray(terms)
+
+
+@numpy_jit
+def _jacobian_terms(system: AbstractMechanical, t: Array, q: Point) -> Array | None:
+    return system.jacobian_terms(t, q)
+
+
 def _by_name(labels: Sequence[str], rows: np.ndarray) -> dict[str, list[int]]:
     """Rows by the joint that they belong to."""
     return {f"rows of {name}": [int(i) for i in rows if labels[i] == name] for name in _names(labels, rows)}
@@ -181,7 +193,7 @@ def _explain(
         **_by_name(labels, independent),
         **{f"more {key}": value for key, value in _by_name(labels, rows).items()},
     }
-    result = redundancy(dense(metric(system, jnp.asarray(t), q)[1]), groups)
+    result = redundancy(dense(metric(system, jnp.asarray(t), q)[1]), groups, terms=_terms(system, t, q))
     sources = {key.removeprefix("more rows of "): value for key, value in result.groups.items()}
     explanations = (
         _dependence_text(labels, rows, name, [other.removeprefix("more ").removeprefix("rows of ") for other in others])

@@ -315,6 +315,9 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
     def force(self, t: Array, q: Point, v: Vector) -> Vector:
         return self.coordinates.force(self._mechanism(q), t, q, v)
 
+    def balance(self, t: Array, q: Point, v: Vector, acceleration: Vector) -> Vector:
+        return self.coordinates.balance(self._mechanism(q), t, q, v, acceleration)
+
     @eager_numpy()
     def accelerations(self, t: Array, q: Point, v: Vector) -> tuple[Vector, Multipliers]:
         solve = None if self.m else self.coordinates.inverse_mass(q)
@@ -339,6 +342,27 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
             return ()
         blocks = self.coordinates.jacobian(self._mechanism(q), t, q)
         return super().jacobian(t, q) if blocks is None else blocks
+
+    def jacobian_terms(self, t: Array, q: Point) -> Float[Array, "m n"] | None:
+        """In joint coordinates the norms of ∂Φ̇/∂twists times those of ∂twists/∂v, body by body."""
+        if self.coordinates.joint_tree is None:
+            return None
+        poses, mechanism = self.motion(q).poses, self._mechanism(q)
+
+        def twists(v: Vector) -> Twist:
+            return self._twists((q, v))
+
+        def rates(twists: Twist) -> Multipliers:
+            return accumulate(self.m, mechanism.rates(t, Motion(poses, twists)))
+
+        still = jnp.zeros(self.n)
+        of_velocities, of_twists = jax.jacfwd(twists)(still), jax.jacfwd(rates)(twists(still))
+        # Scalar products of vectors of these lengths, which may be perpendicular.
+        sizes = (
+            (jnp.linalg.norm(C, axis=2), jnp.linalg.norm(J, axis=1))
+            for C, J in zip(of_twists, of_velocities, strict=True)
+        )
+        return sum((C @ J for C, J in sizes), start=jnp.zeros((self.m, self.n)))
 
     def stiffness(self, t: Array, q: Point, v: Vector) -> Matrix:
         blocks = self.coordinates.stiffness(self._mechanism(q), t, q, v)

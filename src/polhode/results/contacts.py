@@ -145,12 +145,22 @@ class ContactResults(AbstractNamedResults):
         "", lambda contact: _along(contact, np.array([[1.0]])), column=None, title=None,
         doc="(n, p, 3): unit vectors along the surface normals, towards the body on which forces are given.",
     )  # fmt: skip
+    tangents = Quantity(
+        "", lambda contact: np.stack([_along(contact, along) for along in np.eye(3)[1:, None]], axis=-2),
+        column=None, title=None,
+        doc="(n, p, 2, 3): unit vectors along the surface, in whose directions friction has its two coefficients.",
+    )  # fmt: skip
     gaps = Quantity("length", lambda contact: _place(contact, "contact_gaps"), column=None, title=None, doc="(n, p).")
     slips = Quantity("velocity", _slips, column=None, title=None, doc="(n, p): speeds along the surface.")
     modes = Quantity("", _modes, column=None, title=None, doc="(n, p): of each point.")
 
     angles = ()
     """Labels of quantities that are angles: none."""
+
+    @property
+    def friction(self) -> Float[np.ndarray, "p 2"]:
+        """Coefficients along both `tangents` of each point; NaN where JAX traced them."""
+        return law_numbers(self._run, "friction", [np.nan, np.nan])[self._points.numbers]
 
     @property
     def _points(self) -> ContactPoints:

@@ -112,6 +112,7 @@ def _nodes(
                 u=v[i],
                 omega=omega[i],
                 rod=name,
+                attach=model.add_shape,
             )
         )
         for i in range(count)

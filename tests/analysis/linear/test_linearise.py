@@ -89,6 +89,7 @@ def test_a_run_near_an_equilibrium_follows_the_linear_model():
     np.testing.assert_allclose(moved, (linear.C @ end)[[0, 2]], atol=2e-9)
 
 
+@pytest.mark.exhaustive
 def test_a_sleeping_top_sleeps_above_its_critical_spin():
     r"""Stable for $J_3^2 ω^2 > 4 J_1 m g l$."""
     model = ph.Model(gravity=(0, 0, -9.81))
@@ -152,7 +153,7 @@ def test_systems_without_a_velocity_and_bare_ones_are_refused():
         jax.jit(lambda t: ph.linearise(cart_pole("minimal"), state=t).A)(0.0)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("formulation", ["minimal", "SO3xR3"])
 def test_a_driven_pendulum_is_linear_about_rest_and_named_where_it_moves(formulation):
     """On a column that a drive turns: about rest with its closed form, in words where the start is no steady motion."""

@@ -121,6 +121,11 @@ def _integer_power(x: Sequence[str], p: Mapping[str, Any]) -> str:
     return f"1.0 / {power}" if p["y"] < 0 else power
 
 
+def _whole_power(x: str, exponent: int) -> str:
+    """A product modulo 2⁶⁴."""
+    return "(int64_t)(" + " * ".join((f"(uint64_t){x}",) * exponent or ("UINT64_C(1)",)) + ")"
+
+
 def _by_rank(symbol: str) -> Expression:
     return lambda x, p: f"rank_of({x[0]}) {symbol} rank_of({x[1]})"
 
@@ -163,6 +168,8 @@ INTEGERS: dict[str, Expression] = {
     "not": lambda x, p: f"~{x[0]}",
     "sign": lambda x, p: f"({x[0]} > 0) - ({x[0]} < 0)",
     "abs": lambda x, p: f"{x[0]} < 0 ? negate({x[0]}) : {x[0]}",
+    "integer_pow": lambda x, p: _whole_power(x[0], p["y"]),
+    "square": lambda x, p: _whole_power(x[0], 2),
 }
 """Operations on integers, computed in 64 bits."""
 

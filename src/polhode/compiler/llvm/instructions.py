@@ -25,16 +25,20 @@ _INFINITY = float("inf")
 
 
 def _power(w: Builder, base: str, exponent: int) -> str:
-    """By repeated squares."""
-    bits, square, result = abs(exponent), base, None
-    while bits:
-        if bits & 1:
-            result = square if result is None else w.do("fmul", "double", result, square)
-        bits >>= 1
-        if bits:
-            square = w.do("fmul", "double", square, square)
-    result = result or w.number("double", 1.0)
+    result = _product(w, ("fmul", "double"), base, abs(exponent)) or w.number("double", 1.0)
     return w.do("fdiv", "double", w.number("double", 1.0), result) if exponent < 0 else result
+
+
+def _product(w: Builder, times: tuple[str, str], base: str, count: int) -> str | None:
+    """The product of equal factors, by repeated squares; None of no factors."""
+    square, result = base, None
+    while count:
+        if count & 1:
+            result = square if result is None else w.do(*times, result, square)
+        count >>= 1
+        if count:
+            square = w.do(*times, square, square)
+    return result
 
 
 def _sign(w: Builder, x: str) -> str:
@@ -115,22 +119,22 @@ FLOATS: dict[str, Callable[[Builder, list[str], Any], str]] = {
 """Operations on numbers in double precision."""
 
 
-def _extreme(name: str, of_bits: str) -> Callable[[Builder, str, list[str]], str]:
-    def write(w: Builder, kind: str, x: list[str]) -> str:
+def _extreme(name: str, of_bits: str) -> Callable[[Builder, str, list[str], Any], str]:
+    def write(w: Builder, kind: str, x: list[str], params: Any) -> str:
         return w.do(of_bits, kind, *x) if kind == "i1" else w.intrinsic(f"s{name}", kind, *x)
 
     return write
 
 
-def _whole(word: str) -> Callable[[Builder, str, list[str]], str]:
-    return lambda w, kind, x: w.do(word, kind, *x)
+def _whole(word: str) -> Callable[[Builder, str, list[str], Any], str]:
+    return lambda w, kind, x, p: w.do(word, kind, *x)
 
 
-def _quotient(word: str, by_zero: int | None) -> Callable[[Builder, str, list[str]], str]:
+def _quotient(word: str, by_zero: int | None) -> Callable[[Builder, str, list[str], Any], str]:
     """Division of whole numbers: by zero, and of the least one by -1, it would end the process, so both have values, as
     XLA gives them."""
 
-    def write(w: Builder, kind: str, x: list[str]) -> str:
+    def write(w: Builder, kind: str, x: list[str], params: Any) -> str:
         zero, minus = (w.do("icmp eq", kind, x[1], w.number(kind, k)) for k in (0, -1))
         invalid = w.do("or", "i1", zero, minus)
         divisor = w.select(invalid, kind, w.number(kind, 1), x[1])
@@ -142,18 +146,24 @@ def _quotient(word: str, by_zero: int | None) -> Callable[[Builder, str, list[st
     return write
 
 
-def _whole_sign(w: Builder, kind: str, x: list[str]) -> str:
+def _whole_sign(w: Builder, kind: str, x: list[str], params: Any) -> str:
     zero = w.number(kind, 0)
     positive, negative = w.do("icmp sgt", kind, x[0], zero), w.do("icmp slt", kind, x[0], zero)
     return w.select(positive, kind, w.number(kind, 1), w.select(negative, kind, w.number(kind, -1), zero))
 
 
-def _whole_clamp(w: Builder, kind: str, x: list[str]) -> str:
+def _whole_clamp(w: Builder, kind: str, x: list[str], params: Any) -> str:
     low, value, high = x
-    return _extreme("min", "and")(w, kind, [_extreme("max", "or")(w, kind, [low, value]), high])
+    above = _extreme("max", "or")(w, kind, [low, value], params)
+    return _extreme("min", "and")(w, kind, [above, high], params)
 
 
-INTEGERS: dict[str, Callable[[Builder, str, list[str]], str]] = {
+def _whole_power(w: Builder, kind: str, x: list[str], params: Any) -> str:
+    """JAX has no negative powers of whole numbers."""
+    return _product(w, ("mul", kind), x[0], params["y"]) or w.number(kind, 1)
+
+
+INTEGERS: dict[str, Callable[[Builder, str, list[str], Any], str]] = {
     **{name: _whole(word) for name, word in _ARITHMETIC.items()},
     **{name: _whole(name) for name in ("and", "or", "xor")},
     "max": _extreme("max", "or"),
@@ -161,10 +171,12 @@ INTEGERS: dict[str, Callable[[Builder, str, list[str]], str]] = {
     "clamp": _whole_clamp,
     "div": _quotient("sdiv", -1),
     "rem": _quotient("srem", None),
-    "neg": lambda w, kind, x: w.do("sub", kind, w.number(kind, 0), x[0]),
-    "not": lambda w, kind, x: w.do("xor", kind, x[0], w.number(kind, 1 if kind == "i1" else -1)),
+    "neg": lambda w, kind, x, p: w.do("sub", kind, w.number(kind, 0), x[0]),
+    "not": lambda w, kind, x, p: w.do("xor", kind, x[0], w.number(kind, 1 if kind == "i1" else -1)),
     "sign": _whole_sign,
-    "abs": lambda w, kind, x: w.intrinsic("abs", kind, x[0], flag="false"),
+    "abs": lambda w, kind, x, p: w.intrinsic("abs", kind, x[0], flag="false"),
+    "integer_pow": _whole_power,
+    "square": lambda w, kind, x, p: w.do("mul", kind, x[0], x[0]),
 }
 """Operations on whole numbers and truth values."""
 

@@ -267,7 +267,7 @@ class IRBuilder:
         if name == "convert_element_type" and not (is_unsigned and kind == "double"):
             result = convert(self, kind, type_of(operation.results[0]), x[0])
         elif kind != "double" and name in INTEGERS:
-            result = INTEGERS[name](self, kind, x)
+            result = INTEGERS[name](self, kind, x, params)
         else:
             raise UnsupportedNativeOperation(name)
         return [self.do("and", "i64", result, self.number("i64", _LARGEST_OF_32)) if is_unsigned else result]

@@ -9,4 +9,5 @@ from polhode.contact.distances.contact_points import ContactPoints as ContactPoi
 from polhode.contact.distances.contact_points import match as match
 from polhode.contact.distances.pairs import check_pair as check_pair
 from polhode.contact.distances.pairs import contact_points as contact_points
+from polhode.contact.distances.pairs import has_search as has_search
 from polhode.contact.distances.pairs import slots as slots

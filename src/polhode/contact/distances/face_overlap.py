@@ -35,7 +35,7 @@ def overlap(
     - `numbers`: of the incident vertices, below 64. - `size`: a length of the bodies.
     """
     flush = _FLUSH * size
-    inside = _edge_distances(reference, incident[:, :2])
+    inside = edge_distances(reference, incident[:, :2])
     edges = _clip_edges(inside, incident, numbers, flush)
     within = _corners_within(reference, incident, flush)
     for each in edges:
@@ -45,7 +45,7 @@ def overlap(
     return Overlap(*(jnp.concatenate(arrays) for arrays in zip(*edges, within, strict=True)))
 
 
-def _edge_distances(polygon: Float[Array, "k 2"], points: Float[Array, "m 2"]) -> Float[Array, "m k"]:
+def edge_distances(polygon: Float[Array, "k 2"], points: Float[Array, "m 2"]) -> Float[Array, "m k"]:
     """Signed distances of points from the edges of a polygon, positive inside; `APART` for edges without length."""
     edges = jnp.roll(polygon, -1, axis=0) - polygon
     area = jnp.sum(polygon[:, 0] * jnp.roll(polygon[:, 1], -1) - polygon[:, 1] * jnp.roll(polygon[:, 0], -1))
@@ -83,7 +83,7 @@ def _clip_edges(inside: Array, incident: Array, numbers: Array, flush: Array) ->
 
 def _corners_within(reference: Array, incident: Array, flush: Array) -> Overlap:
     """Corners of the reference face within the incident face, with its height there."""
-    valid = jnp.all(_edge_distances(incident[:, :2], reference) > -flush, axis=1)
+    valid = jnp.all(edge_distances(incident[:, :2], reference) > -flush, axis=1)
     origin = incident[0]
     a, b = incident[1] - origin, incident[-1] - origin
     area = a[0] * b[1] - a[1] * b[0]

@@ -30,11 +30,15 @@ _SAME = 1e-9
 
 
 class Triangles(NamedTuple):
-    """Triangles in a frame: corners, the corners of their neighbours beyond each edge, and numbers."""
+    """Triangles in a frame: corners, the corners of their neighbours beyond each edge, and numbers.
+
+    - `vertices`: numbers of the corners, which neighbours share.
+    """
 
     corners: Float[Array, "f 3 3"]
     beyond: Float[Array, "f 3 3"]
     number: Int[Array, " f"]
+    vertices: Int[Array, "f 3"]
 
 
 class _Hits(NamedTuple):
@@ -48,26 +52,22 @@ class _Hits(NamedTuple):
 
 def sphere_mesh(sphere: Sphere, pose: Pose, mesh: TriangleMesh, other: Pose) -> ContactPoints:
     """The deepest points of a sphere on all triangles."""
-    return _ball(sphere, pose, _all(mesh), other)
+    return _ball(sphere, pose, all_triangles(mesh), other)
 
 
 def sphere_heightfield(sphere: Sphere, pose: Pose, field: Heightfield, other: Pose) -> ContactPoints:
     """The deepest points of a sphere on the triangles around it."""
-    return _ball(sphere, pose, _window(field, pose[0], other), other)
+    return _ball(sphere, pose, window(field, pose[0], other), other)
 
 
 def capsule_mesh(capsule: Capsule, pose: Pose, mesh: TriangleMesh, other: Pose) -> ContactPoints:
     """The deepest points of a capsule on all triangles."""
-    return _swept_ball(capsule, pose, _all(mesh), other)
+    return _swept_ball(capsule, pose, all_triangles(mesh), other)
 
 
 def capsule_heightfield(capsule: Capsule, pose: Pose, field: Heightfield, other: Pose) -> ContactPoints:
     """The deepest points of a capsule on the triangles around it."""
-    return _swept_ball(capsule, pose, _window(field, pose[0], other), other)
-
-
-def _all(mesh: TriangleMesh) -> Triangles:
-    return Triangles(mesh.corners, mesh.beyond, jnp.arange(len(mesh.corners)))
+    return _swept_ball(capsule, pose, window(field, pose[0], other), other)
 
 
 def _ball(sphere: Sphere, pose: Pose, triangles: Triangles, frame: Pose) -> ContactPoints:
@@ -180,7 +180,12 @@ def _next_to_edges(ends: Float[Array, "2 3"], corners: Float[Array, "3 3"]) -> A
     return best
 
 
-def _window(field: Heightfield, place: Vector, frame: Pose) -> Triangles:
+def all_triangles(mesh: TriangleMesh) -> Triangles:
+    """All triangles of a mesh."""
+    return Triangles(mesh.corners, mesh.beyond, jnp.arange(len(mesh.corners)), jnp.asarray(mesh.faces))
+
+
+def window(field: Heightfield, place: Vector, frame: Pose) -> Triangles:
     """The triangles of the cells within the reach of the grid point next to a place."""
     counts = np.array(field.heights.shape) - 1
     cells = np.minimum(2 * field.reach, counts)
@@ -194,4 +199,5 @@ def _window(field: Heightfield, place: Vector, frame: Pose) -> Triangles:
     vertices = jnp.stack((*places, heights), axis=2).reshape(-1, 3)
     faces, first = grid_faces(int(cells[0]), int(cells[1]))
     number = 2 * ((start[0] + first[:, 0]) * int(counts[1]) + start[1] + first[:, 1]) + first[:, 2]
-    return Triangles(vertices[faces], vertices[corners_beyond(faces)], number)
+    here = (start[0] + i) * (int(counts[1]) + 1) + start[1] + j
+    return Triangles(vertices[faces], vertices[corners_beyond(faces)], number, here.reshape(-1)[faces])

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polhode import checks
-from polhode.contact.distances import boxes, capsules, convex, meshes, planes, spheres
+from polhode.contact.distances import boxes, capsules, convex, meshes, planes, spheres, surfaces
 from polhode.contact.distances.contact_points import ContactPoints
 from polhode.contact.shapes.box import Box
 from polhode.contact.shapes.capsule import Capsule
@@ -30,6 +30,9 @@ class Distance(NamedTuple):
     function: Callable[[Any, Pose, Any, Pose], ContactPoints]
 
 
+_CONVEX = Box, Cylinder, Ellipsoid, ConvexMesh, Disc
+"""Kinds of convex shapes that touch surfaces of triangles in patches."""
+
 _PAIRS: dict[tuple[type[AbstractShape], type[AbstractShape]], Distance] = {
     (Plane, Sphere): Distance(1, planes.plane_sphere),
     (Plane, Box): Distance(4, planes.plane_box),
@@ -43,6 +46,8 @@ _PAIRS: dict[tuple[type[AbstractShape], type[AbstractShape]], Distance] = {
     (Capsule, TriangleMesh): Distance(4, meshes.capsule_mesh),
     (Sphere, Heightfield): Distance(4, meshes.sphere_heightfield),
     (Capsule, Heightfield): Distance(4, meshes.capsule_heightfield),
+    **{(kind, TriangleMesh): Distance(surfaces.SLOTS, surfaces.convex_mesh) for kind in _CONVEX},
+    **{(kind, Heightfield): Distance(surfaces.SLOTS, surfaces.convex_heightfield) for kind in _CONVEX},
     (Sphere, Sphere): Distance(1, spheres.sphere_sphere),
     (Sphere, Capsule): Distance(1, spheres.sphere_capsule),
     (Sphere, Box): Distance(1, spheres.sphere_box),
@@ -69,6 +74,11 @@ def slots(first: AbstractShape, second: AbstractShape) -> int:
     Raises ValueError for a pair without a distance.
     """
     return _find(first, second)[0].slots
+
+
+def has_search(first: AbstractShape, second: AbstractShape) -> bool:
+    """Whether the points of a pair come from loops over triangles with a search for each."""
+    return slots(first, second) == surfaces.SLOTS
 
 
 def check_pair(first: AbstractShape, second: AbstractShape) -> None:
@@ -115,11 +125,11 @@ def _find(first: AbstractShape, second: AbstractShape) -> tuple[Distance, bool]:
 
 def _remedy(first: AbstractShape, second: AbstractShape) -> str:
     """The remedy for a pair without a distance."""
-    for shape, other in ((first, second), (second, first)):
-        if isinstance(shape, Plane | Heightfield) and isinstance(other, Plane | Heightfield):
-            return "Both are ground: leave this pair out."
-        if isinstance(shape, TriangleMesh):
-            return "Spheres, capsules and planes touch triangle meshes: divide this one into parts of ConvexMesh."
-        if isinstance(shape, Heightfield):
-            return "Spheres and capsules touch heightfields: give the other body some of these."
+    ends = first, second
+    if all(isinstance(shape, Plane | Heightfield) for shape in ends):
+        return "Both are ground: leave this pair out."
+    if any(isinstance(shape, TriangleMesh) for shape in ends):
+        return "Convex shapes and planes touch triangle meshes: divide this one into parts of ConvexMesh."
+    if any(isinstance(shape, Heightfield) for shape in ends):
+        return "Convex shapes touch heightfields: give the other body some of these."
     return "Use a Cylinder of small length in place of a Disc."

@@ -14,7 +14,7 @@ from polhode.contact.distances.nearest import nearest
 from polhode.contact.distances.portal import pierce
 from polhode.contact.vectors import Vector, cross
 
-_LEAST = 1e-3
+LEAST = 1e-3
 """Distance relative to the size to which shapes are moved apart, so that their nearest points give a normal."""
 
 _SHIFTS, _CORRECTIONS = 2, 3
@@ -38,13 +38,13 @@ def separate(difference: Difference) -> Separation:
     normal, middle = pierce(difference)
     best = Separation(normal, difference.separation(normal), middle)
     best = jax.lax.fori_loop(0, _SHIFTS, lambda _, best: _move_apart(difference, best), best)
-    return jax.lax.fori_loop(0, _CORRECTIONS, lambda _, best: _correct(difference, best), best)
+    return jax.lax.fori_loop(0, _CORRECTIONS, lambda _, best: correct(difference, best), best)
 
 
 def _move_apart(difference: Difference, best: Separation) -> Separation:
     """The direction between the nearest points of shapes moved apart along the present one."""
     size = difference.size
-    shift = jnp.maximum(jnp.maximum(jnp.abs(best.gap), _LEAST * size) - best.gap, 0.0) * best.normal
+    shift = jnp.maximum(jnp.maximum(jnp.abs(best.gap), LEAST * size) - best.gap, 0.0) * best.normal
     normal, middle = nearest(difference.move(shift), best.normal)
     return _better(best, Separation(normal, difference.separation(normal), middle - 0.5 * shift), size)
 
@@ -53,7 +53,7 @@ def _better(old: Separation, new: Separation, size: Array) -> Separation:
     return jax.tree.map(lambda n, o: jnp.where(new.gap > old.gap + 1e-15 * size, n, o), new, old)
 
 
-def _correct(difference: Difference, best: Separation) -> Separation:
+def correct(difference: Difference, best: Separation) -> Separation:
     """A step of Newton's method for the largest distance, where it helps: shapes that are smooth there."""
     normal = best.normal
     t = tangent_of(normal)

@@ -23,7 +23,7 @@ class Heightfield(AbstractShape):
 
     - `heights`: along its own z, in rows along x and columns along y; at least 2 × 2.
     - `size`: lengths of the grid along x and y, greater than zero.
-    - `reach`: how many cells beyond the middle of a body are looked at; spheres and capsules on it may not be larger.
+    - `reach`: how many cells beyond the middle of a body are looked at; bodies on it may not be larger.
     """
 
     heights: Any

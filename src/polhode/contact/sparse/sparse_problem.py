@@ -36,7 +36,7 @@ class SparseProblem(NamedTuple):
 class ScaledProblem(NamedTuple):
     """The problem in units in which friction is 1 and effective masses are about 1: w = Az + c, P = scale·z.
 
-    - `own`: diagonal blocks of A. - `least`, `present`, `step`, `softness`, `hold`: as in `UnitProblem`.
+    - `own`: diagonal blocks of A. - `least`, `present`, `step`, `softness`, `hold`, `smoothing`: as in `UnitProblem`.
     """
 
     problem: SparseProblem
@@ -48,6 +48,7 @@ class ScaledProblem(NamedTuple):
     step: Impulses
     softness: Impulses
     hold: Float[Array, " k"] | None = None
+    smoothing: Float[Array, ""] | None = None
 
     @classmethod
     def of(cls, problem: SparseProblem) -> ScaledProblem:

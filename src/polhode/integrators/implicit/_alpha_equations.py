@@ -77,6 +77,12 @@ class Index3(AbstractEquations):
             size = size * (1 + jnp.abs(length) * largest_of(place.v))
         return Residual((balance, position), (terms, self.prediction.position * largest_of(x[0])), (terms, size))
 
+    def residual_near(self, place: Place, x: tuple[Vector, Array], near: Residual) -> Residual:
+        if self.system.m:
+            return self.residual(place, x)
+        balance = self.system.balance(self.prediction.t, place.q, place.v, x[0])
+        return near._replace(parts=(balance,))
+
     def factor(self, place: Place, x: tuple[Vector, Array]) -> IterationMatrix:
         B = self.system.jacobian(self.prediction.t, place.q)
         Q = times_tangent(B, self.system.configuration, place.theta) if self.tangent else B

@@ -58,6 +58,11 @@ def with_implicit_derivative(
     return run(guess, memory, tuple(p.tracers for p in programs))
 
 
+def freeze(values: Tree) -> Tree:
+    """Values without derivatives, for a search; what has none stays as it is."""
+    return jax.tree.map(lambda x: jax.lax.stop_gradient(x) if isinstance(x, jax.Array) else x, values)
+
+
 class _Program:
     """The trace of a function, with its traced constants kept apart.
 

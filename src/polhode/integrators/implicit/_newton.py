@@ -128,32 +128,42 @@ def solve(
         correction = equations.correct(equations.factor(equations.place(x), x), parts)
         return jax.tree.map(jnp.negative, correction)
 
-    search = _Search(equations, newton, second)
     return with_implicit_derivative(
-        lambda x, old_factors: _search(search, x, old_factors), equation, precondition, guess, factors
+        lambda x, old_factors: _search(equations, newton, second, x, old_factors),
+        equation,
+        precondition,
+        guess,
+        factors,
     )
 
 
 class _Search(NamedTuple):
-    """Data that all iterations share. - `second`: the guess of a restart; None without one."""
+    """Data that all iterations share.
+
+    - `second`: the guess of a restart; None without one. - `near`: the residual where present factors were
+      made, for its sizes; None before there is one.
+    """
 
     equations: AbstractEquations
     newton: Newton
     second: Unknowns
+    near: Residual | None = None
 
 
-def _search(search: _Search, guess: Unknowns, factors: Factors) -> NewtonResult:
-    equations, newton = search.equations, search.newton
+def _search(
+    equations: AbstractEquations, newton: Newton, second: Unknowns, guess: Unknowns, factors: Factors
+) -> NewtonResult:
     place = equations.place(guess)
-    residual = equations.residual(place, guess)
-    norms = _norms(residual)
+    search = _Search(equations, newton, second)
     zero, false = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
+    parts = jax.tree.map(lambda x: jnp.zeros(x.shape), jax.eval_shape(equations.residual, place, guess).parts)
+    norms = jnp.zeros(len(parts))
     start = _Loop(
         x=guess,
         place=place,
-        parts=residual.parts,
+        parts=parts,
         norms=norms,
-        worst=_worst(newton, norms, norms, _floor(newton, residual)),
+        worst=jnp.zeros(()),
         first=norms,
         iterations=zero,
         earlier=zero,
@@ -163,18 +173,38 @@ def _search(search: _Search, guess: Unknowns, factors: Factors) -> NewtonResult:
         renew=false,
         guarded=false,
         again=false,
-        applied=None if search.second is None else jax.tree.map(jnp.zeros_like, guess),
+        applied=None if second is None else jax.tree.map(jnp.zeros_like, guess),
         excess=false,
         settled=false,
         converged=false,
-        result=jnp.where(jnp.isfinite(jnp.sum(norms)), 0, int(Result.nonfinite_state)).astype(jnp.int32),
+        result=zero,
     )
+    if newton.kind != "simplified":
+        search, start = _begin(search, start)
     step = {"full": _full_iteration, "simplified": _simplified_iterations, "modified": _modified_iteration}[newton.kind]
     end = jax.lax.while_loop(_continues, lambda loop: step(search, start, loop), start)
     # Where an iterate is not finite nothing can be differentiated, not even results that nobody uses.
     finite = jnp.isfinite(sum(jnp.sum(part) for part in jax.tree.leaves(end.x)) + jnp.sum(end.norms))
     x, place = jax.tree.map(lambda a, b: jnp.where(finite, a, b), (end.x, end.place), (start.x, start.place))
     return NewtonResult(x, place, end.earlier + end.iterations, jnp.max(end.norms), end.factors, end.result)
+
+
+def _begin(search: _Search, loop: _Loop) -> tuple[_Search, _Loop]:
+    """The search with the residual of a place, and the loop there."""
+    residual = search.equations.residual(loop.place, loop.x)
+    norms = _norms(residual)
+    is_first = loop.iterations == 0
+    first = jnp.where(is_first, norms, loop.first)
+    worst = _worst(search.newton, norms, first, _floor(search.newton, residual))
+    failed = is_first & ~jnp.isfinite(jnp.sum(norms))
+    return search._replace(near=residual), loop._replace(
+        parts=residual.parts,
+        norms=norms,
+        # What lies along the correction that was taken last is compared with the place before.
+        worst=jnp.where(loop.excess, loop.worst, worst),
+        first=first,
+        result=jnp.where(failed, int(Result.nonfinite_state), loop.result).astype(jnp.int32),
+    )
 
 
 def _continues(loop: _Loop) -> Array:
@@ -204,8 +234,10 @@ def _full_iteration(search: _Search, start: _Loop, loop: _Loop) -> _Loop:
 def _simplified_iterations(search: _Search, start: _Loop, loop: _Loop) -> _Loop:
     """Iterations with the factors of one place, as long as they serve: those are no values that a loop hands on.
 
-    Where they fail they become full ones: a new search that nothing distinguishes from one of that kind.
+    Where they fail they become full ones: a new search that nothing distinguishes from one of that kind. The residual
+    is evaluated beside the factors, with which it shares places and forces, so that code has these once.
     """
+    search, loop = _begin(search, loop)
     factors = search.equations.factor(loop.place, loop.x)
     is_full = loop.restarts > 0
 
@@ -274,7 +306,7 @@ def _guard(newton: Newton, loop: _Loop, new: _Loop, fresh: ArrayLike = True) -> 
 
 def _update(search: _Search, loop: _Loop, factors: Factors, fresh: Array) -> _Loop:
     """One correction and its tests of convergence; `fresh`: whether the factors are those of this place."""
-    equations, newton, second = search
+    equations, newton, second, near = search
     correction = equations.correct(factors, loop.parts)
     dx = last_correction = correction
     if second is not None:
@@ -287,7 +319,8 @@ def _update(search: _Search, loop: _Loop, factors: Factors, fresh: Array) -> _Lo
     if second is not None:
         x = jax.tree.map(lambda x, y: jnp.where(loop.again, y, x), x, second)
     place = equations.place(x)
-    residual = equations.residual(place, x)
+    assert near is not None
+    residual = equations.residual_near(place, x, near)
     norms = _norms(residual)
     iterations = loop.iterations + 1
     first = jnp.where(iterations == 1, jnp.maximum(loop.first, norms), loop.first)

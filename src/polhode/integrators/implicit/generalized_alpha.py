@@ -31,12 +31,14 @@ class Memory(NamedTuple):
 
     - `vdot`: accelerations. - `shift`: (a - v̇)/h, the method's own acceleration a in a form that does not depend on the
       step size. - `slope`, `h`: (aₙ₊₁ - aₙ)/h of the last step, and its size; h = 0 before the first one.
+    - `bend`: the slope's change by time over the last two steps; 0 before there are two.
     - `factors`: those of modified Newton, otherwise None.
     """
 
     vdot: Vector
     shift: Vector
     slope: Vector
+    bend: Vector
     h: Array
     factors: Any
 
@@ -79,8 +81,8 @@ class GeneralizedAlpha(AbstractIntegrator):
       O(h²) across the constraint, where the method's velocities lie anyway (Arnold, Brüls and Cardona): multipliers are
       then of order 2 from the first step on, for `rho_inf=1` too.
     - `predictor`: where Newton's method begins. "extrapolated": accelerations as they were at the last step and
-      changed over it, and the multipliers of the last step; "zero": no accelerations and no multipliers, as in
-      Algorithms 4 and 5, which takes up to one iteration a step more.
+      changed over it and the one before, and the multipliers of the last step; "zero": no accelerations and no
+      multipliers, as in Algorithms 4 and 5, which takes up to one iteration a step more.
     - `rtol`, `atol`: of the residuals, relative to the first one of the step, and to what accelerations of their
       present size make up in it: forces, and h²|v̇| in Φ. What is left acts like a constant force: 1e-8 would spoil the
       order of a mechanism that runs over 50,000 steps.
@@ -194,7 +196,7 @@ class GeneralizedAlpha(AbstractIntegrator):
             equations = self._equations(system, t, h, q, zero, v)
             guess = self._guess(system, vdot, multipliers if system.m else None)
             factors = equations.factor(equations.place(guess), guess)
-        memory = Memory(vdot, shift, zero, jnp.zeros(()), factors)
+        memory = Memory(vdot, shift, zero, zero, jnp.zeros(()), factors)
         return Carry((q, v), memory, multipliers if system.m else None)
 
     def restart(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> Carry:
@@ -203,7 +205,7 @@ class GeneralizedAlpha(AbstractIntegrator):
         vdot, multipliers = system.accelerations(t, q, v)
         zero = jnp.zeros_like(vdot)
         shift = self.coefficients.shift * _jerk(system, t, q, v, vdot) if self.start == "perturbed" else zero
-        memory = carry.memory._replace(vdot=vdot, shift=shift, slope=zero, h=jnp.zeros(()))
+        memory = carry.memory._replace(vdot=vdot, shift=shift, slope=zero, bend=zero, h=jnp.zeros(()))
         return carry._replace(memory=memory, multipliers=multipliers if system.m else None)
 
     def newton_tolerance(self, h: float | None) -> float:
@@ -218,17 +220,18 @@ class GeneralizedAlpha(AbstractIntegrator):
         theta = h * v + c.displacement(h, a, a_explicit)
         speed = v + c.increment(h, a, a_explicit)
         equations = self._equations(system, t + h, h, q, theta, speed)
-        guess = self._guess(system, memory.vdot + h * memory.slope, carry.multipliers)
+        guess = self._guess(system, self.extrapolate(memory, h), carry.multipliers)
         # Constant velocities, as of bodies that stick.
         second = (v - speed) / (h * (c.gamma * c.ratio)), *guess[1:]
         solution = solve(equations, guess, memory.factors, self._solver(system), second)
         vdot, multipliers = solution.x[:2]
         a_new = a_explicit + c.ratio * vdot
         slope = (a_new - a) / h
-        new = Memory(vdot, (a_new - vdot) / h, slope, h, solution.factors)
+        bend = jnp.where(memory.h != 0, (slope - memory.slope) * (2 / (h + memory.h)), 0.0)
+        new = Memory(vdot, (a_new - vdot) / h, slope, bend, h, solution.factors)
         info = StepInfo(
             result=_explain(solution.result, carry.state, memory.vdot),
-            error=self._error(system, h, memory, slope),
+            error=self._error(system, h, slope, bend),
             newton_iterations=solution.iterations,
             residual=solution.residual,
         )
@@ -273,6 +276,12 @@ class GeneralizedAlpha(AbstractIntegrator):
         M, B = system.mass(t - h, q0), system.jacobian(t - h, q0)
         return StabilizedIndex2(system, prediction, M, B, system.kkt.factor(M, B, B), self.tangent_operator)
 
+    def extrapolate(self, memory: Memory, h: Array) -> Vector:
+        """Accelerations after another step, by a parabola."""
+        # The last slope is that of a: in the middle of the last step, and shifted.
+        later = (h + memory.h) / 2 - self.coefficients.shift * memory.h
+        return memory.vdot + h * (memory.slope + later * memory.bend)
+
     def _guess(
         self, system: AbstractMechanical, vdot: Vector, multipliers: Array | None
     ) -> tuple[Float[Array, " size"], ...]:
@@ -283,15 +292,14 @@ class GeneralizedAlpha(AbstractIntegrator):
             pair = zero
         return pair if self.constraint == "index-3" or system.m == 0 else (*pair, *zero)
 
-    def _error(self, system: AbstractMechanical, h: Array, memory: Memory, slope: Vector) -> Array:
+    def _error(self, system: AbstractMechanical, h: Array, slope: Vector, bend: Vector) -> Array:
         """Local errors of position and velocity, in the algebra of the state space."""
         c = self.coefficients
         position = h**3 * c.position_error * slope
         if self.constraint == "index-3" and system.m:
             # Velocities across the constraint depend on the step size. Where it changes, that swamps the estimate.
             return jnp.concatenate((position, jnp.zeros_like(slope)))
-        change = jnp.where(memory.h != 0, (slope - memory.slope) * (2 * h / (h + memory.h)), 0.0)
-        return jnp.concatenate((position, h**2 * c.velocity_error * change))
+        return jnp.concatenate((position, h**3 * c.velocity_error * bend))
 
 
 def _jerk(system: AbstractMechanical, t: Array, q: Point, v: Vector, vdot: Vector) -> Vector:

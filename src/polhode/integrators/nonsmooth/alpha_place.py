@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
+from polhode.contact.contact_problem import OPEN
 from polhode.integrators.implicit._alpha_coefficients import Coefficients
 from polhode.integrators.implicit._alpha_equations import Place, Prediction, place_at
 from polhode.integrators.nonsmooth.alpha_memory import AlphaMemory, SmoothContacts
@@ -38,6 +39,11 @@ class AlphaStep(eqx.Module):
     tolerance: float = eqx.field(static=True)
 
     @property
+    def has_holds(self) -> bool:
+        """Whether there is friction with bounds of its own."""
+        return self.system.has_holds
+
+    @property
     def t(self) -> Array:
         """The time at the end."""
         return self.prediction.t
@@ -63,6 +69,7 @@ class Contacts(NamedTuple):
       the step with it, and accelerations where v̇ = 0.
     - `columns`, `shares`: changes of velocity by unit impulses, and the multipliers of joints that come with them.
     - `smooth_columns`, `smooth_shares`: the same of accelerations by unit forces.
+    - `hold`, `hold_rate`: largest friction forces along coordinates and their rates; negative of shapes.
     - `identity`: their numbers. - `match`: with those of the step before. - `past`, `past_mode`: memory of these.
     """
 
@@ -80,14 +87,23 @@ class Contacts(NamedTuple):
     match: Match
     past: SmoothContacts
     past_mode: Int[Array, " c"]
+    law: ContactLaw
+    hold: Float[Array, " c"]
+    hold_rate: Float[Array, " c"]
+
+    @property
+    def held(self) -> Bool[Array, " c"]:
+        """Contacts along coordinates, whose friction has a bound of its own."""
+        return self.hold >= 0
+
+    @property
+    def was_closed(self) -> Bool[Array, " c"]:
+        """Those that touched in the step before."""
+        return jnp.where(self.held, self.past.impulses[:, 0] > 0, self.past_mode != OPEN)
 
     @property
     def gap(self) -> Float[Array, " c"]:
         return self.present.kinematics.gap
-
-    @property
-    def law(self) -> ContactLaw:
-        return self.present.law
 
     @property
     def normal_rows(self) -> Float[Array, "c n"]:
@@ -161,11 +177,14 @@ def _contacts(step: AlphaStep, q: Point, v: Vector, accelerator: Any, metric: An
     system, p, memory = step.system, step.prediction, step.memory
     zero, one = jnp.zeros(()), jnp.ones(())
 
-    def along(s: Array) -> tuple[tuple[Array, Array], PresentContacts]:
+    def along(s: Array) -> tuple[tuple[Array, Array, Array], PresentContacts]:
         present = contacts_of(system).present(system, p.t + s, system.flow(q, v, s))
-        return (present.kinematics.rows, present.kinematics.drift), present
+        at = present.kinematics
+        hold = -jnp.ones(len(at.gap)) if at.hold is None else at.hold
+        return (_widen(at.rows), _widen(at.drift), hold), present
 
-    (rows, drift), (rates, drift_rate), present = jax.jvp(along, (zero,), (one,), has_aux=True)
+    values, their_rates, present = jax.jvp(along, (zero,), (one,), has_aux=True)
+    (rows, drift, hold), (rates, drift_rate, hold_rate) = values, their_rates
     columns, shares = _responses(system, metric, rows)
     first = slice(0, 3)
     of_forces = columns.reshape(rows.shape)[:, first].reshape(-1, system.n), jnp.zeros((3 * len(rows), 0))
@@ -180,7 +199,18 @@ def _contacts(step: AlphaStep, q: Point, v: Vector, accelerator: Any, metric: An
         columns=columns, shares=shares, smooth_columns=of_forces[0], smooth_shares=of_forces[1],
         identity=identity, match=match, past=jax.tree.map(match.recall, memory.contacts),
         past_mode=match.recall(memory.mode.astype(float)).astype(jnp.int32),
+        law=_widen_law(present.law), hold=hold, hold_rate=hold_rate,
     )  # fmt: skip
+
+
+def _widen(rows: Array) -> Array:
+    """Rows of contacts along coordinates with an empty one, to be as many as those of shapes."""
+    return jnp.pad(rows, [(0, 0), (0, max(3 - rows.shape[1], 0)), *[(0, 0)] * (rows.ndim - 2)])
+
+
+def _widen_law(law: ContactLaw) -> ContactLaw:
+    friction = jnp.pad(law.friction, ((0, 0), (0, 2 - law.friction.shape[1])))
+    return ContactLaw(friction, law.restitution, law.tangential_restitution, law.drilling, law.rolling)
 
 
 def _responses(system: AbstractMechanical, factors: Any, rows: Float[Array, "c rows n"]) -> tuple[Array, Array]:

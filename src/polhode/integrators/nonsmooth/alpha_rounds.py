@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from polhode.contact.contact_problem import OPEN, SLIDE, STICK
 from polhode.integrators.implicit._alpha_equations import place_at
-from polhode.integrators.implicit._implicit_differentiation import with_implicit_derivative
+from polhode.integrators.implicit._implicit_differentiation import freeze, with_implicit_derivative
 from polhode.integrators.nonsmooth.alpha_memory import SmoothContacts
 from polhode.integrators.nonsmooth.alpha_place import AlphaPlace, AlphaStep, Unknowns, evaluate
 from polhode.integrators.nonsmooth.alpha_stages import CLOSED, Kick, Smooth, accelerate, close_gaps, strike
@@ -77,7 +77,7 @@ class AlphaRound(NamedTuple):
 
 def iterate(step: AlphaStep, max_rounds: int) -> AlphaRound:
     """The last round. Its derivative is that of the equation x = next round of x, with all modes as they are."""
-    last = _search(jax.tree.map(_freeze, step), max_rounds)
+    last = _search(freeze(step), max_rounds)
     held = last._replace(number=jnp.asarray(_MODE_ROUNDS))
 
     def equation(x: Unknowns) -> tuple[Unknowns, AlphaEnd]:
@@ -85,11 +85,6 @@ def iterate(step: AlphaStep, max_rounds: int) -> AlphaRound:
         return jax.tree.map(jnp.subtract, x, again.x), again.place
 
     return with_implicit_derivative(lambda *_: last, equation, lambda _, rest: rest, last.x, None)
-
-
-def _freeze(value: Any) -> Any:
-    """Without derivatives; what has none stays as it is."""
-    return jax.lax.stop_gradient(value) if isinstance(value, jax.Array) else value
 
 
 def _search(step: AlphaStep, max_rounds: int) -> AlphaRound:
@@ -130,7 +125,7 @@ def _advance(step: AlphaStep, last: AlphaRound) -> AlphaRound:
     may_slide = narrow(has_force, match.recall(jnp.where(last.slides, 1.0, 0.0)) > 0, last.number)
     kick = strike(step, at, smooth, jump, may_slide, match.recall(last.place.contacts.impulses))
     new = Unknowns(smooth.vdot, jump.jump, kick.kick, kick.rub)
-    new_mode = _narrow(mode, _modes(kick), last.number)
+    new_mode = _narrow(mode, _modes(kick, at.contacts.held), last.number)
     changes = (
         step.h * (new.vdot - x.vdot),
         (new.jump - x.jump) * _inverse(step.h),
@@ -157,10 +152,13 @@ def _modes_before(last: AlphaRound, at: AlphaPlace, match: Match) -> Int[Array, 
     return jnp.where(match.is_old, mode, jnp.where(touches, STICK, OPEN)).astype(jnp.int32)
 
 
-def _modes(kick: Kick) -> Int[Array, " c"]:
-    """Modes at the end of a step: closed contacts are those that don't leave each other."""
+def _modes(kick: Kick, held: Bool[Array, " c"]) -> Int[Array, " c"]:
+    """Modes at the end of a step: closed contacts are those that don't leave each other.
+
+    Those along coordinates have that of their friction, whether they are at a stop or not.
+    """
     least = least_speed(kick.without)
-    closed = kick.closed & (kick.after[:, 0] <= least)
+    closed = held | (kick.closed & (kick.after[:, 0] <= least))
     slides = jnp.sqrt(jnp.sum(kick.after[:, 1:3] ** 2, axis=1)) > least
     return jnp.where(closed, jnp.where(slides, SLIDE, STICK), OPEN).astype(jnp.int32)
 
@@ -193,12 +191,13 @@ def _end(step: AlphaStep, at: AlphaPlace, smooth: Smooth, kick: Kick, x: Unknown
         smooth.force, jnp.where(changed, 0.0, lag), push, jnp.where(changed, 0.0, push_lag), kick.impulses
     )
     joints = smooth.joints + kick.joints * inverse
-    everywhere = lambda values: contacts.present.spread(values, len(memory.dissipation))  # noqa: E731
+    rows = size_of(step.system)[1]
+    everywhere = lambda values: contacts.present.spread(values, len(memory.dissipation))[:, :rows]  # noqa: E731
     spins = contacts.rows.shape[1] - 3
     return AlphaEnd(
         q, v, joints, kept, shift, everywhere(jnp.pad(smooth.force, ((0, 0), (0, spins)))),
         everywhere(kick.impulses), everywhere(kick.after),
-        everywhere(dissipation(kick.impulses, kick.before, kick.after)),
+        contacts.present.spread(dissipation(kick.impulses, kick.before, kick.after), len(memory.dissipation)),
     )  # fmt: skip
 
 

@@ -7,17 +7,27 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from polhode.contact.contact_problem import OPEN, SLIDE, ContactProblem
+from polhode.contact.contact_problem import SLIDE, ContactProblem
 from polhode.contact.solver import solve
 from polhode.integrators.explicit.half_explicit_projection import explicit_rate
 from polhode.integrators.nonsmooth.alpha_place import AlphaPlace, AlphaStep, Contacts, Unknowns, joint_rate
-from polhode.integrators.nonsmooth.slide_directions import SlideDirections, against, can_open, persistent, slide
+from polhode.integrators.nonsmooth.slide_directions import (
+    SlideDirections,
+    against,
+    can_open,
+    least_speed,
+    persistent,
+    slide,
+)
 from polhode.linalg.blocks import apply
 from polhode.spaces.base import Vector
 from polhode.systems.mechanical import Multipliers
 
 CLOSED = 1e-10
 """Gap, in the unit of length, up to which a contact counts as closed."""
+
+_AT_ONCE = 1e-9
+"""A time within which no force stops what slides, for steps of no length."""
 
 
 class Smooth(NamedTuple):
@@ -79,17 +89,24 @@ def accelerate(
     without = now + rows @ change
     drag = against(law, contacts.slips[:, 1:3])
     # Where friction would press a contact more than its force opens it, only impulses act.
-    closed = closed & (can_open(rows, contacts.smooth_columns, drag) | ~slides)
+    held = contacts.held
+    # A coordinate is at a stop that it doesn't leave.
+    at_stop = (contacts.gap <= CLOSED) & (
+        contacts.slips[:, 0] <= least_speed(contacts.slips) + least_speed(step.h * without)
+    )
+    hold = jnp.where(held & closed, contacts.hold, jnp.where(held, 0.0, -1.0))
+    closed = closed & (can_open(rows, contacts.smooth_columns, drag) | ~slides) & (at_stop | ~held)
     # In a step of no length forces change no direction.
-    sliding = slide(slides & closed & (step.h == 0), drag)
+    sliding = slide(slides & closed & (step.h == 0) & ~held, drag)
     columns = sliding.combine(contacts.smooth_columns)
     problem = ContactProblem(
         delassus=rows.reshape(-1, step.system.n) @ columns.T,
         velocity=without.reshape(-1),
         friction=sliding.friction(law),
         active=closed,
+        hold=hold if step.has_holds else None,
     )
-    solution = solve(problem, jnp.where(closed[:, None], guess, 0.0), step.tolerance)
+    solution = solve(problem, jnp.where((closed | held)[:, None], guess, 0.0), step.tolerance)
     force = sliding.complete(solution.impulses)
     vdot = x.vdot + change + solution.impulses.reshape(-1) @ columns
     start, explicit = contacts.past.means(step.c, step.h)
@@ -113,7 +130,7 @@ def _smooth_rows(
     now = contacts.rows[:, :3] @ x.vdot + contacts.bias
     rows = rows.at[:, 1:].set(jnp.where(slides[:, None, None], contacts.rows[:, 1:3], rows[:, 1:]))
     lead = step.prediction.velocity
-    reached = contacts.slips[:, 1:3] / jnp.where(lead != 0, lead, 1.0)
+    reached = contacts.slips[:, 1:3] / jnp.where(lead != 0, lead, _AT_ONCE)
     return rows, now.at[:, 1:].set(jnp.where(slides[:, None], reached, now[:, 1:]))
 
 
@@ -162,6 +179,7 @@ def strike(
     reference = smooth.reference
     free = speed + closing - reference.reshape(-1) @ contacts.columns - _leftovers(step, at)[1]
     before, without = _before(step, contacts), contacts.slips_of(free)
+    may_slide = may_slide & ~contacts.held
     on = persistent(may_slide & smooth.slides & (past.force[:, 0] > 0), before[:, 1:3], contacts.slips[:, 1:3], without)
     drag = against(law, contacts.slips[:, 1:3])
     sliding = slide(on & can_open(contacts.rows, contacts.columns, drag), drag)
@@ -171,7 +189,8 @@ def strike(
     target = contacts.slips_of(free)
     target = target.at[:, 0].add(law.restitution * jnp.minimum(before[:, 0], 0.0))
     target = target.at[:, 1:3].add(law.tangential_restitution[:, None] * before[:, 1:3])
-    closed = jump.pushes | ((contacts.gap <= CLOSED) & (contacts.past_mode != OPEN))
+    closed = jump.pushes | ((contacts.gap <= CLOSED) & contacts.was_closed)
+    hold = step.h * jnp.maximum(contacts.hold - 0.5 * step.h * contacts.hold_rate, 0.0)
     problem = ContactProblem(
         delassus=contacts.rows.reshape(-1, system.n) @ columns.T,
         velocity=target.reshape(-1),
@@ -179,6 +198,7 @@ def strike(
         drilling=law.drilling,
         rolling=law.rolling,
         active=closed,
+        hold=jnp.where(contacts.held, hold, -1.0) if step.has_holds else None,
     )
     solution = solve(problem, guess - base, step.tolerance)
     v = free + solution.impulses.reshape(-1) @ columns
@@ -197,7 +217,7 @@ def _before(step: AlphaStep, contacts: Contacts) -> Float[Array, "c rows"]:
     Contacts that were closed don't approach, though these rows, turned with a body's frame, may say so.
     """
     before = contacts.slips_of(step.v)
-    return before.at[:, 0].set(jnp.where(contacts.past_mode == OPEN, before[:, 0], 0.0))
+    return before.at[:, 0].set(jnp.where(contacts.was_closed, 0.0, before[:, 0]))
 
 
 def _base(reference: Float[Array, "c rows"], sliding: SlideDirections) -> Float[Array, "c rows"]:
@@ -215,7 +235,7 @@ def _approach(step: AlphaStep, at: AlphaPlace, jump: Jump, before: Array, withou
     A contact that arrives at the fraction s of the step has the velocity that loads have given it until then, and its
     impulse holds it against loads for the rest.
     """
-    arrives = jump.pushes & (at.contacts.past_mode == OPEN)
+    arrives = jump.pushes & ~at.contacts.was_closed
     way = -0.5 * step.h * (before[:, 0] + without[:, 0])
     share = jnp.clip(1.0 - jump.depth / jnp.where(way > 0, way, jnp.inf), 0.0, 1.0)
     speed = before[:, 0] + share * (without[:, 0] - before[:, 0])

@@ -19,10 +19,10 @@ def identities(contacts: AbstractContactSet, present: PresentContacts) -> Int[Ar
     pairs = jnp.asarray(contacts.pair_numbers)
     if present.number is not None:
         pairs = pairs[jnp.minimum(present.number, contacts.count - 1)]
-    slots = jnp.arange(len(pairs))
-    return jnp.where(
-        present.kinematics.gap < APART, _FEATURES * pairs + present.kinematics.feature.astype(jnp.int64), -1 - slots
-    )
+    at, slots = present.kinematics, jnp.arange(len(pairs))
+    # A coordinate is the same whichever stop is nearer to it, or without any.
+    held, feature = at.held_slots(), at.feature.astype(jnp.int64)
+    return jnp.where(held | (at.gap < APART), _FEATURES * pairs + jnp.where(held, 0, feature), -1 - slots)
 
 
 class Match(NamedTuple):

@@ -101,12 +101,13 @@ class LieRattle(AbstractTimeStepper):
         arrival = arrive(step, first)
         last = kick(arrival, self.max_iterations, self.tolerance)
         contacts = first.contacts
-        after = jnp.einsum("krn,n->kr", contacts.rows, last.velocity) + contacts.drift
-        taken = memory.dissipation + dissipation(last.impulses, last.before, after)
-        record = ContactRecord(last.impulses / h, after, taken)
-        multipliers = record.pack((first.joints + last.joints) / h)
-        left = memory._replace(impulses=last.impulses, labels=contacts.feature, dissipation=taken)
-        carry = Carry((first.q, last.velocity), left, multipliers)
+        after = jnp.einsum("krn,n->kr", contacts.rows, last.x.velocity) + contacts.drift
+        impulses = last.x.impulses
+        taken = memory.dissipation + dissipation(impulses, last.place.before, after)
+        record = ContactRecord(impulses / h, after, taken)
+        multipliers = record.pack((first.joints + last.place.joints) / h)
+        left = memory._replace(impulses=impulses, labels=contacts.feature, dissipation=taken)
+        carry = Carry((first.q, last.x.velocity), left, multipliers)
         rounds = first.number + last.number
         return carry, StepInfo(_result(step, first, last), newton_iterations=rounds, residual=last.change)
 
@@ -120,10 +121,10 @@ class LieRattle(AbstractTimeStepper):
 
 def _result(step: Departure, first: Drift, last: Kick) -> Array:
     system = step.system
-    scale = 1.0 + jnp.max(jnp.abs(last.velocity))
+    scale = 1.0 + jnp.max(jnp.abs(last.x.velocity))
     depth = jnp.max(-first.contacts.gap, initial=0.0)
     open_by = jnp.max(jnp.abs(system.constraint(step.t + step.h, first.q))) if system.m else jnp.zeros(())
     failed = (jnp.maximum(first.change, last.change) > _FAILED * scale) | (jnp.maximum(depth, open_by) > _ON_JOINTS)
     code = jnp.where(failed, int(Result.newton_not_converged), 0)
     code = jnp.where(first.solved & last.solved, code, int(Result.contact_unsolved))
-    return jnp.where(jnp.isfinite(jnp.sum(last.velocity)), code, int(Result.nonfinite_state)).astype(jnp.int32)
+    return jnp.where(jnp.isfinite(jnp.sum(last.x.velocity)), code, int(Result.nonfinite_state)).astype(jnp.int32)

@@ -67,6 +67,8 @@ def slide_directions(step: MidpointStep, last: Round, free: Vector, moved: Float
     before, after = step.slips(step.start[1])[:, 1:3], step.slips(last.x.velocity)[:, 1:3]
     # Friction with a bound of its own is along a line.
     goes_on = step.pressed & (step.first_part[:, 0] == 0) & ~step.impact.here & ~step.contacts.held_slots()
+    # Smoothed friction has a direction of its own.
+    goes_on = goes_on if step.smoothing is None else jnp.zeros_like(goes_on)
     on = persistent(narrow(goes_on, last.may_slide, last.number), before, after, step.slips(free))
     drag, W = against(step.law, before + after), step.contacts.rows
     own = jnp.einsum("kn,kin->ki", W[:, 0], moved.reshape(W.shape)[:, :3])
@@ -76,6 +78,8 @@ def slide_directions(step: MidpointStep, last: Round, free: Vector, moved: Float
 
 def first_parts(step: MidpointStep, impulses: Float[Array, "k rows"], after: Float[Array, "k rows"]) -> Array:
     """Impulses of contacts that go on to close in the next step."""
+    if step.smoothing is not None:
+        return jnp.zeros_like(impulses)
     begins = ~step.pressed & ~step.impact.here & (impulses[:, 0] > 0)
     begins &= (step.contacts.gap + step.bend > step.closed) & (after[:, 0] < 0)
     # Friction with a bound of its own has that in each step.
@@ -116,10 +120,11 @@ def pose_problem(
         friction=sliding.friction(law),
         drilling=law.drilling,
         rolling=law.rolling,
-        active=closes | step.impact.here,
+        active=closes | step.impact.here if step.smoothing is None else jnp.isfinite(closing) & ~step.impact.waits,
         compliance=jnp.zeros(k * rows),
         least=first_part[:, 0],
         hold=None if step.contacts.hold is None else h * step.contacts.hold,
+        smoothing=step.smoothing,
     )
     return problem, first_part, hit
 
@@ -137,4 +142,5 @@ def find_closed(step: MidpointStep, last: Round, free: Vector) -> Closing:
     # Those of a stack at rest, whose gaps are round-off, need no round each.
     weight = jnp.max(jnp.abs(without[:, 0] - step.slips(step.start[1])[:, 0]), initial=0.0)
     closes = (reaches | (step.pressed & (gap <= h * weight))) & ~step.impact.waits
-    return Closing(reaches, closes, closes | step.pressed | step.impact.here | step.contacts.held_slots())
+    acts = closes | step.pressed | step.impact.here | step.contacts.held_slots()
+    return Closing(reaches, closes, acts if step.smoothing is None else jnp.ones_like(acts))

@@ -44,6 +44,7 @@ class MidpointStep(eqx.Module):
     - `bend`: what gaps gain until the middle of the next step, beyond what their rates at the start let expect.
     - `closed`: gap up to which a contact counts as closed.
     - `pressed`: contacts that carried a force in the step before. - `first_part`: impulses of impacts that go on.
+    - `smoothing`: the energy κ of smoothed laws, which all contacts have all the time; None for the laws.
     """
 
     system: AbstractMechanical
@@ -60,6 +61,7 @@ class MidpointStep(eqx.Module):
     pressed: Bool[Array, " k"]
     first_part: Float[Array, "k rows"]
     impact: Impact
+    smoothing: Array | None = None
 
     @property
     def held_rows(self) -> Bool[Array, "k rows"]:

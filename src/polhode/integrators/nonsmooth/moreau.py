@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from polhode.contact.solver import solve
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
-from polhode.integrators.implicit._implicit_differentiation import with_implicit_derivative
+from polhode.integrators.implicit._implicit_differentiation import freeze, with_implicit_derivative
 from polhode.integrators.nonsmooth.contact_conditions import CONVERGED, FAILED, FREE_ROUNDS, SETTLES, STEADY_ROUNDS
 from polhode.integrators.nonsmooth.contact_record import ContactMemory, ContactRecord, contacts_of, dissipation
 from polhode.integrators.nonsmooth.midpoint_laws import (
@@ -73,6 +73,10 @@ class Moreau(AbstractTimeStepper):
 
     - `max_rounds`: of the iteration for the velocity at the end of a step.
     - `tolerance`: of the contact problem, relative.
+    - `smoothing`: an energy κ, for optimisation. Contacts repel each other from afar, with a force κ/g at the gap g:
+      what rests floats at κ over its weight. Friction rounds off where it would stick, so that held bodies creep. Then
+      positions depend smoothly on parameters, and derivatives tell also how to make or to break a contact. The motion
+      is that of the laws as κ → 0, of order 1 where friction turns; reduce κ while an optimiser goes on.
 
     ??? cite "Reference"
         J. J. Moreau, Unilateral contact and dry friction in finite freedom dynamics (1988); M. Jean, The non-smooth
@@ -83,11 +87,26 @@ class Moreau(AbstractTimeStepper):
 
     max_rounds: int = eqx.field(static=True, default=40)
     tolerance: float = eqx.field(static=True, default=1e-10)
+    smoothing: float = eqx.field(static=True, default=0.0)
+
+    def __check_init__(self) -> None:
+        if not 0 <= self.smoothing < float("inf"):
+            raise ValueError(f"`smoothing` must be an energy, 0 for the laws themselves, got {self.smoothing!r}.")
+
+    def check(self, system: AbstractMechanical, t: Any, state: State) -> None:
+        del t, state
+        if self.smoothing and system.has_contacts and contacts_of(system).is_listed:
+            raise ValueError(
+                "`smoothing` is for contacts in fixed slots, and these bodies are so many that theirs are in lists; "
+                "leave it out, or name the pairs that matter by `add_contact`"
+            )
 
     def for_system(self, system: AbstractSystem) -> AbstractIntegrator:
         """The form for many bodies, where these are in lists."""
         listed = isinstance(system, AbstractMechanical) and system.has_contacts and contacts_of(system).is_listed
-        return SparseMoreau(max_rounds=self.max_rounds, tolerance=self.tolerance) if listed else self
+        if not listed or self.smoothing:
+            return self
+        return SparseMoreau(max_rounds=self.max_rounds, tolerance=self.tolerance)
 
     def _advance(
         self,
@@ -133,7 +152,7 @@ class Moreau(AbstractTimeStepper):
             system, at, h, state, middle, system.mass(at, middle), system.jacobian(at, middle),
             contacts=present.kinematics, law=present.law, bend=bend,
             closed=touch_tolerance(h, middle, present.kinematics, v), pressed=went_on > 0, first_part=first_part,
-            impact=without_impact(len(bend)),
+            impact=without_impact(len(bend)), smoothing=jnp.asarray(self.smoothing) if self.smoothing else None,
         )  # fmt: skip
         return locate_impact(step, present), present, guess
 
@@ -144,7 +163,7 @@ class Moreau(AbstractTimeStepper):
 
     def _iterate(self, step: MidpointStep, guess: Float[Array, "k rows"]) -> Round:
         """The last round. Its derivative is that of the equation x = next round of x, with all modes as they are."""
-        last = self._search(jax.tree.map(_freeze, step), jax.lax.stop_gradient(guess))
+        last = self._search(freeze(step), jax.lax.stop_gradient(guess))
         held = last._replace(may_slide=last.slides, number=jnp.asarray(FREE_ROUNDS))
 
         def equation(x: End) -> tuple[End, StepImpulses]:
@@ -207,11 +226,6 @@ class Moreau(AbstractTimeStepper):
         second = space.move(system.flow(middle, v1, late * h), 2 * late * change)
         first = system.flow(q0, v0, s * h)
         return jax.tree.map(lambda a, b: jnp.where(s < 0.5, a, b), (first, v0), (second, v1))
-
-
-def _freeze(value: Any) -> Any:
-    """Without derivatives; what has none stays as it is."""
-    return jax.lax.stop_gradient(value) if isinstance(value, jax.Array) else value
 
 
 def _result(last: Round, gap: Array) -> Array:

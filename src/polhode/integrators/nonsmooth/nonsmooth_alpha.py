@@ -82,6 +82,7 @@ class NonsmoothGeneralizedAlpha(AbstractTimeStepper):
     """
 
     one_step: ClassVar = False
+    takes_holds: ClassVar = True
 
     rho_inf: float = eqx.field(static=True, default=0.9)
     smooth_contacts: bool = eqx.field(static=True, default=True)
@@ -104,14 +105,18 @@ class NonsmoothGeneralizedAlpha(AbstractTimeStepper):
     def init(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Carry:
         k, rows = size_of(system)
         present = contacts_of(system).present(system, t, state[0])
-        memory = AlphaMemory.at_start(system.n, identities(contacts_of(system), present), rows, k)
+        memory = AlphaMemory.at_start(system.n, identities(contacts_of(system), present), max(rows, 3), k)
         # A step of no length has the accelerations and the forces of its start.
         last = self._iterate(system, t, jnp.zeros_like(h), state, memory)
         end = last.place
         # What arrives at the start has its impact in the first step.
         speed = present.kinematics.rows[:, 0] @ state[1] + present.kinematics.drift[:, 0]
-        mode = jnp.where(speed < -_ROUND_OFF * jnp.max(jnp.abs(state[1]), initial=0.0), OPEN, last.mode)
-        first = memory._replace(vdot=last.x.vdot, labels=last.labels, mode=mode, contacts=end.contacts)
+        arrives = speed < -_ROUND_OFF * jnp.max(jnp.abs(state[1]), initial=0.0)
+        mode = jnp.where(arrives & ~present.kinematics.held_slots(), OPEN, last.mode)
+        impulses = jnp.where(arrives[:, None], 0.0, end.contacts.impulses)
+        first = memory._replace(
+            vdot=last.x.vdot, labels=last.labels, mode=mode, contacts=end.contacts._replace(impulses=impulses)
+        )
         return Carry(state, first, ContactRecord(end.forces, end.slips, memory.dissipation).pack(end.joints))
 
     def _iterate(self, system: AbstractMechanical, t: Array, h: Array, state: State, memory: AlphaMemory) -> AlphaRound:

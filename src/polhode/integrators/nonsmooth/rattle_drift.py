@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from polhode.contact.contact_problem import ContactProblem
 from polhode.contact.solver import solve
+from polhode.integrators.implicit._implicit_differentiation import freeze, with_implicit_derivative
 from polhode.integrators.nonsmooth import momentum_balance as balance
 from polhode.integrators.nonsmooth.contact_record import ContactMemory
 from polhode.integrators.nonsmooth.slide_directions import against, narrow, persistent, slide
@@ -92,7 +93,32 @@ class Drift(NamedTuple):
 
 
 def drift(step: Departure, max_rounds: int, tolerance: float) -> Drift:
-    """Newton's method for the velocity in the middle of a step and for the impulses of its first half."""
+    """Newton's method for the velocity in the middle of a step and for the impulses of its first half.
+
+    Its derivative is that of the equation v = next round of v, with all modes as they are.
+    """
+    last = _search(freeze(step), max_rounds, tolerance)
+    # Of what a step leads to, numbers without derivatives belong to the search.
+    place, rest = eqx.partition(last, eqx.is_inexact_array)
+
+    def equation(v: Vector) -> tuple[Vector, Drift]:
+        held = _place(step, v)._replace(impulses=last.impulses, slides=last.slides, number=jnp.asarray(_FREE_ROUNDS))
+        again = _round(step, tolerance, held)
+        return v - again.velocity, eqx.filter(again, eqx.is_inexact_array)
+
+    solution = _Solution(last.velocity, place)
+    end = with_implicit_derivative(lambda *_: solution, equation, lambda _, rest: rest, last.velocity, None)
+    return eqx.combine(end.place, rest)
+
+
+class _Solution(NamedTuple):
+    """The velocity in the middle of a step, and the other numbers of its last round."""
+
+    x: Vector
+    place: Drift
+
+
+def _search(step: Departure, max_rounds: int, tolerance: float) -> Drift:
     first = _place(step, step.v)._replace(impulses=0.5 * step.guess)
     limit = _ROUND_OFF * _largest(step.q) / jnp.abs(step.h)
 
@@ -153,7 +179,7 @@ def _round(step: Departure, tolerance: float, at: Drift) -> Drift:
     solution = solve(problem, at.impulses, tolerance)
     change = change + solution.impulses.reshape(-1) @ columns
     impulses = sliding.complete(solution.impulses)
-    size = jnp.max(jnp.abs(change))
+    size = jax.lax.stop_gradient(jnp.max(jnp.abs(change)))
     # Contacts that change with the end of the step, as of a body that tips over, may lead it to and fro.
     cycles = (at.number >= _FREE_ROUNDS) & (size > _SETTLES * at.change)
     part = jnp.where(cycles, jnp.maximum(0.5 * at.part, _LEAST_PART), jnp.minimum(2.0 * at.part, 1.0))

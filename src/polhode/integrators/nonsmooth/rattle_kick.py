@@ -11,7 +11,9 @@ from jaxtyping import Array, Bool, Float, Int
 
 from polhode.contact.contact_problem import ContactProblem
 from polhode.contact.solver import solve
+from polhode.contact.vectors import root
 from polhode.integrators.explicit.half_explicit_projection import explicit_rate
+from polhode.integrators.implicit._implicit_differentiation import freeze, with_implicit_derivative
 from polhode.integrators.nonsmooth import momentum_balance as balance
 from polhode.integrators.nonsmooth.rattle_drift import CLOSED, CONVERGED, Departure, Drift
 from polhode.linalg.blocks import Matrix, apply, scale_matrix
@@ -44,18 +46,29 @@ class Arrival(eqx.Module):
     load_work: Float[Array, " k"]
 
 
+class KickEnd(NamedTuple):
+    """The unknowns of rounds: the velocity at the end of a step, and the impulses of the contacts in all of it."""
+
+    velocity: Vector
+    impulses: Float[Array, "k rows"]
+
+
+class KickPlace(NamedTuple):
+    """What follows from these: relative velocities before impacts, and impulses of joints in the second half."""
+
+    before: Float[Array, "k rows"]
+    joints: Multipliers
+
+
 class Kick(NamedTuple):
     """One round of the iteration for the velocity at the end of a step.
 
-    - `impulses`: of the whole step. - `joints`: of its second half. - `before`: relative velocities before impacts.
     - `slides`: contacts whose second half has laws by itself.
     - `quiet`: contacts that don't bounce, as others have turned them back: rounds would jump between both.
     """
 
-    velocity: Vector
-    impulses: Float[Array, "k rows"]
-    before: Float[Array, "k rows"]
-    joints: Multipliers
+    x: KickEnd
+    place: KickPlace
     slides: Bool[Array, " k"]
     quiet: Bool[Array, " k"]
     change: Array
@@ -87,15 +100,28 @@ def arrive(step: Departure, drift: Drift) -> Arrival:
 
 
 def kick(arrival: Arrival, max_rounds: int, tolerance: float) -> Kick:
-    """Rounds for the velocity at the end of a step and for the impulses of the whole step."""
+    """Rounds for the velocity at the end of a step and for the impulses of the whole step.
+
+    Their derivative is that of the equation x = next round of x, with all modes as they are.
+    """
+    last = _search(freeze(arrival), max_rounds, tolerance)
+
+    def equation(x: KickEnd) -> tuple[KickEnd, KickPlace]:
+        again = _round(arrival, tolerance, last._replace(x=x))
+        return jax.tree.map(jnp.subtract, x, again.x), again.place
+
+    return with_implicit_derivative(lambda *_: last, equation, lambda _, rest: rest, last.x, None)
+
+
+def _search(arrival: Arrival, max_rounds: int, tolerance: float) -> Kick:
     step, drift = arrival.step, arrival.drift
+    start = KickEnd(drift.velocity, 2.0 * drift.impulses), KickPlace(arrival.before, jnp.zeros(step.system.m))
     first = Kick(
-        drift.velocity, 2.0 * drift.impulses, arrival.before, jnp.zeros(step.system.m), drift.slides,
-        jnp.zeros_like(drift.slides), jnp.asarray(jnp.inf), jnp.asarray(True), jnp.asarray(0),
-    )  # fmt: skip
+        *start, drift.slides, jnp.zeros_like(drift.slides), jnp.asarray(jnp.inf), jnp.asarray(True), jnp.asarray(0)
+    )
 
     def more(last: Kick) -> Array:
-        return (last.change > CONVERGED * (1.0 + jnp.max(jnp.abs(last.velocity)))) & (last.number < max_rounds)
+        return (last.change > CONVERGED * (1.0 + jnp.max(jnp.abs(last.x.velocity)))) & (last.number < max_rounds)
 
     return jax.lax.while_loop(more, lambda last: _round(arrival, tolerance, last), first)
 
@@ -103,7 +129,7 @@ def kick(arrival: Arrival, max_rounds: int, tolerance: float) -> Kick:
 def _round(at: Arrival, tolerance: float, last: Kick) -> Kick:
     step, contacts = at.step, at.drift.contacts
     system, h, law = step.system, step.h, step.system.contact_set.law
-    n, end, v = system.n, step.t + step.h, last.velocity
+    n, end, (v, guess) = system.n, step.t + step.h, last.x
     force = balance.loads(system, end, at.drift.q, v)
     missing = at.momentum + 0.5 * h * force - apply(at.mass, v, n)
     rate = -apply(at.joints, v, system.m) - at.rate if system.m else at.rate
@@ -116,10 +142,10 @@ def _round(at: Arrival, tolerance: float, last: Kick) -> Kick:
     closed = (first[:, 0] > 0) | ((contacts.gap <= CLOSED) & (step.contacts.gap <= CLOSED))
     # Contacts that slid in the first half have the laws of the second half by itself, unless it takes impulse back:
     # friction of the first half would be left without what presses.
-    slides = last.slides & (last.impulses[:, 0] >= first[:, 0])
+    slides = last.slides & (guess[:, 0] >= first[:, 0])
     base = jnp.where(slides[:, None], first, 0.0)
     approach, bounces = _approach(at, last, free, moved)
-    before = _before(at, last.impulses[:, 0], free)
+    before = _before(at, guess[:, 0], free)
     free = free + base.reshape(-1) @ moved
     target = _slips(contacts, free)
     target = target.at[:, 0].add(jnp.where(bounces, law.restitution * approach, 0.0))
@@ -134,13 +160,14 @@ def _round(at: Arrival, tolerance: float, last: Kick) -> Kick:
         least=-base[:, 0],
         hold=_mean_hold(step.contacts, contacts, h),
     )
-    solution = solve(problem, last.impulses - base, tolerance)
+    solution = solve(problem, guess - base, tolerance)
     velocity = free + solution.impulses.reshape(-1) @ moved
     impulses = base + solution.impulses
     joints = joints + impulses.reshape(-1) @ shares
     size = jnp.max(jnp.abs(velocity - v))
     quiet = last.quiet | ((last.number >= _FREE_ROUNDS) & (impulses[:, 0] <= 0))
-    return Kick(velocity, impulses, before, joints, slides, quiet, size, solution.solved, last.number + 1)
+    x, place = KickEnd(velocity, impulses), KickPlace(before, joints)
+    return Kick(x, place, slides, quiet, size, solution.solved, last.number + 1)
 
 
 def _approach(
@@ -159,9 +186,10 @@ def _approach(
     own = at.carried @ free - at.load_work
     excess = 0.5 * free @ apply(at.mass, free, step.system.n) - at.work - jnp.sum(jnp.where(arrives, own, 0.0))
     alone = _alone(drift.contacts.rows[:, 0], moved, without, own + excess * _shares(arrives, first))
-    pressing = arrives & (last.impulses[:, 0] > 0) & (last.number > 0)
-    share = excess * _shares(pressing, last.impulses[:, 0])
-    together = without + 2 * (own + share) / jnp.where(pressing, last.impulses[:, 0], 1.0)
+    normal = last.x.impulses[:, 0]
+    pressing = arrives & (normal > 0) & (last.number > 0)
+    share = excess * _shares(pressing, normal)
+    together = without + 2 * (own + share) / jnp.where(pressing, normal, 1.0)
     approach = jnp.minimum(jnp.where(arrives, jnp.where(pressing, together, alone), before), 0.0)
     # A bounce that ends within the step is none.
     short = -2 * law.restitution * alone <= jnp.abs(without - before)
@@ -192,7 +220,7 @@ def _alone(
 ) -> Float[Array, " k"]:
     """Velocities before impacts of contacts that have their share of the energy, and touch nothing else."""
     inverse_mass = jnp.sum(rows * moved.reshape(len(rows), -1, rows.shape[1])[:, 0], axis=1)
-    return -jnp.sqrt(jnp.maximum(without**2 - 2 * inverse_mass * excess, 0.0))
+    return -root(without**2 - 2 * inverse_mass * excess)
 
 
 def _mean_hold(first: ContactKinematics, last: ContactKinematics, h: Array) -> Float[Array, " k"] | None:

@@ -245,6 +245,10 @@ class AbstractCoordinates(eqx.Module):
     def force(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
         """f: applied, gyroscopic and velocity-dependent inertial forces, shape (n,)."""
 
+    def balance(self, mechanism: Mechanism, t: Array, q: Point, v: Vector, acceleration: Vector) -> Vector:
+        """M a - f, shape (n,)."""
+        return self.momentum(q, acceleration) - self.force(mechanism, t, q, v)
+
     def inverse_mass(self, q: Point) -> Callable[[Vector], Vector] | None:
         """The function M⁻¹ of a vector, where it takes less than a factorisation of M; otherwise None."""
         del q

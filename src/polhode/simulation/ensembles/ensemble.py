@@ -35,6 +35,7 @@ from polhode.simulation.ensembles.statistics import Summary
 from polhode.simulation.ensembles.store import EnsembleStore
 from polhode.simulation.ensembles.store_claim import claim, create_or_open
 from polhode.simulation.loops.signals import interruption, interrupts
+from polhode.simulation.metadata import describe_names
 from polhode.simulation.run_plan import plan_steps
 from polhode.simulation.save_schedule import save_schedule
 from polhode.simulation.step_request import StepRequest
@@ -147,13 +148,22 @@ def ensemble(
                     progress(which.stop, members.count)
         stats = {**job.executor.report(), **pool.report(), **_counts(members, memory)}
         stats |= {"compile_time_s": ready - began, "wall_time_s": time.perf_counter() - ready}
+        meta = _common_names(first)
         statistics_variables = {} if summary is None else summary.variables(labels.dimensions)
         if store is not None:
-            result = Ensemble(dataset_of(store.finish(statistics_variables, json.dumps(to_plain(stats)))), stats)
+            result = Ensemble(dataset_of(store.finish(statistics_variables, json.dumps(to_plain(stats)))), stats, meta)
         else:
-            result = Ensemble(_dataset(first, memory, labels, statistics_variables, stats), stats)
+            result = Ensemble(_dataset(first, memory, labels, statistics_variables, stats), stats, meta)
         signals.keep(interruption("A signal ended the ensemble.", ensemble=result))
         return result
+
+
+def _common_names(first: Task) -> dict[str, Any]:
+    """Names of the model of all members, from those of the first, without its frictions."""
+    meta = describe_names(first.problem, first.run_system.outputs)
+    for pair in meta.get("names", {}).get("contacts", {}).get("pairs", ()):
+        pair.pop("friction", None)
+    return meta
 
 
 def _counts(members: Members, memory: MemorySink) -> dict[str, int]:

@@ -2,15 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from polhode import summary
 from polhode.result_codes import Result
+from polhode.results.bodies import BodyResults, bodies
+from polhode.results.by_name import ByName
+from polhode.results.contact_names import Contacts
+from polhode.results.declarations import ResultClasses
 
 if TYPE_CHECKING:
     import xarray
+
+
+class _MemberFrames(NamedTuple):
+    """The frames of all members, with axes (member, time, …)."""
+
+    outputs: Mapping[str, Any]
+    multipliers: Any
+
+
+class _Members(NamedTuple):
+    """All members as one run, from which results by name are read; nothing is computed that was not saved."""
+
+    t: Any
+    meta: Mapping[str, Any]
+    saved: _MemberFrames
+    reader: None = None
+    classes: ResultClasses = ResultClasses()
+
+    @property
+    def outputs(self) -> Mapping[str, Any]:
+        return self.saved.outputs
+
+    @property
+    def bodies(self) -> ByName[BodyResults]:
+        return bodies(self)
 
 
 class Ensemble(NamedTuple):
@@ -19,10 +49,26 @@ class Ensemble(NamedTuple):
     - `dataset`: an `xarray.Dataset` with dimensions `member`, `time`, …; the parameters are coordinates of `member`.
       With `out` it reads from the store.
     - `stats`: `by` ("lanes" or "single runs", then with the reason `because`), `lanes`, `workers`, `failed`, times.
+    - `meta`: names of bodies, joints and contacts of the model.
     """
 
     dataset: xarray.Dataset
     stats: dict[str, Any]
+    meta: Mapping[str, Any] = {}
+
+    @property
+    def contacts(self) -> Contacts:
+        """Contacts by names of bodies or shapes, as those of a run, of all members: leading axes (member, time).
+
+        Forces, slips and dissipation are in every frame; places and vectors in those of problems with
+        `save=[polhode.results.ContactResults.points]`. Modes are "slide" where a point moves along the surface, since
+        members may have frictions of their own.
+        """
+        data = self.dataset
+        frames = {str(name): data[name].values for name in data.data_vars if data[name].dims[:2] == ("member", "time")}
+        outputs = {name.rpartition(".")[2]: values for name, values in frames.items() if name.startswith("outputs.")}
+        times = np.broadcast_to(data["time"].values, (data.sizes["member"], data.sizes["time"]))
+        return Contacts(_Members(times, self.meta, _MemberFrames(outputs, frames.get("multipliers"))))
 
     @property
     def failed(self) -> list[dict[str, Any]]:

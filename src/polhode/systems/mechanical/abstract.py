@@ -158,6 +158,11 @@ class AbstractMechanical(AbstractSystem):
             return dense_block(jax.jacfwd(lambda theta: self.constraint(t, self.configuration.move(q, theta)))(zero))
         return dense_block(jax.jacfwd(lambda v: self.constraint_rate(t, q, v))(zero))
 
+    def jacobian_terms(self, t: Array, q: Point) -> Float[Array, "m n"] | None:
+        """Sizes of the terms whose sums the entries of B are, where these may cancel; otherwise None."""
+        del t, q
+        return None
+
     def curvature(self, t: Array, q: Point, v: Vector) -> Multipliers:
         """Z: the second time derivative of Φ when v is frozen, so that B v̇ + Z = 0 on the level of accelerations."""
         return _derivative(lambda s: self.constraint_rate(t + s, self.flow(q, v, s), v))
@@ -236,6 +241,10 @@ class AbstractMechanical(AbstractSystem):
     def momentum(self, t: Array, q: Point, v: Vector) -> Vector:
         """M v."""
         return apply(self.mass(t, q), v, self.n)
+
+    def balance(self, t: Array, q: Point, v: Vector, acceleration: Vector) -> Vector:
+        """M a - f, shape (n,)."""
+        return self.momentum(t, q, acceleration) - self.force(t, q, v)
 
     @property
     def state_space(self) -> AbstractSpace:

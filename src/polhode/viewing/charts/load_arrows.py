@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 _MOST = 64
 """Largest number of joints, contacts or forces drawn as arrows."""
+
+_EDGES = 8
+"""Arrows of a friction cone."""
 
 _LARGEST = 5.0
 """Longest arrow of a contact over the median of its kind: impacts would leave no room for bodies at rest."""
@@ -53,25 +56,64 @@ def of_contacts(solution: Run, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray
     Forces act on the second body of a contact; those of impacts are shortened. Of too many points those with the
     largest forces are drawn. None where nothing touches, or where points are not known.
     """
-    feet, vectors = [], []
+    contacts = _pressed_points(solution, rows)
+    return None if contacts is None else (contacts.points, contacts.forces)
+
+
+def of_cones(solution: Run, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Points and edges of friction cones at some frames, (k, edges, 3) each, for the forces of `of_contacts`.
+
+    Edges end where forces of the same normal part would that slide, so that a force that sticks ends between them. None
+    without friction.
+    """
+    contacts = _pressed_points(solution, rows)
+    rough = [] if contacts is None else np.flatnonzero(np.any(contacts.friction > 0, axis=1))[: _MOST // _EDGES]
+    if contacts is None or not len(rough):
+        return None
+    angles = 2 * np.pi * np.arange(_EDGES) / _EDGES
+    circle = np.stack((np.cos(angles), np.sin(angles)), axis=1)
+    normals, tangents = contacts.normals[:, rough], contacts.tangents[:, rough]
+    loads = np.sum(contacts.forces[:, rough] * normals, axis=-1)
+    edges = normals[:, :, None] + np.einsum("ea,pa,kpai->kpei", circle, contacts.friction[rough], tangents)
+    feet = np.repeat(contacts.points[:, rough], _EDGES, axis=1)
+    return feet, (loads[..., None, None] * edges).reshape(feet.shape)
+
+
+class _PressedPoints(NamedTuple):
+    """Contact points that carry a force at some frame, with a leading axis of frames.
+
+    - `points`, `forces`, `normals`: shape (k, p, 3); forces of impacts are shortened. - `tangents`: (k, p, 2, 3).
+    - `friction`: coefficients along these, (p, 2).
+    """
+
+    points: np.ndarray
+    forces: np.ndarray
+    normals: np.ndarray
+    tangents: np.ndarray
+    friction: np.ndarray
+
+
+def _pressed_points(solution: Run, rows: np.ndarray) -> _PressedPoints | None:
+    parts = []
     for contact in solution.contacts.values():
         if not isinstance(contact, ContactResults):
             continue
-        point, force = get_or_empty(contact, "points"), get_or_empty(contact, "forces")
-        if len(point) and len(force):
-            loads = np.asarray(force)[rows]
-            pressed = np.any(loads != 0, axis=(0, 2))
-            feet.append(np.asarray(point)[rows][:, pressed])
-            vectors.append(loads[:, pressed])
-    if not feet or not sum(each.shape[1] for each in feet):
+        names = "points", "forces", "normals", "tangents"
+        values = [get_or_empty(contact, name) for name in names]
+        if all(len(each) for each in values):
+            values = [np.asarray(each)[rows] for each in values]
+            pressed = np.any(values[1] != 0, axis=(0, 2))
+            parts.append([*(each[:, pressed] for each in values), contact.friction[None, pressed]])
+    if not parts or not sum(part[0].shape[1] for part in parts):
         return None
-    x, F = (np.concatenate(parts, axis=1) for parts in (feet, vectors))
-    sizes = np.linalg.norm(F, axis=-1)
+    points, forces, normals, tangents, friction = (np.concatenate(each, axis=1) for each in zip(*parts, strict=True))
+    sizes = np.linalg.norm(forces, axis=-1)
     chosen = np.sort(np.argsort(-np.max(sizes, axis=0), kind="stable")[:_MOST])
     limit = _LARGEST * np.median(sizes[sizes > 0])
-    F = F * np.minimum(1.0, limit / np.maximum(sizes, limit))[..., None]
+    forces = forces * np.minimum(1.0, limit / np.maximum(sizes, limit))[..., None]
     # A shape may be without this point in other frames, in which its force is zero.
-    return np.nan_to_num(x[:, chosen]), F[:, chosen]
+    places = (np.nan_to_num(each[:, chosen]) for each in (points, forces, normals, tangents))
+    return _PressedPoints(*places, friction[0, chosen])
 
 
 def _lever(F: np.ndarray, M: np.ndarray) -> np.ndarray:

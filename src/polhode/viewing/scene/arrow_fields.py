@@ -43,6 +43,7 @@ def of_run(scene: Scene, motion: Motion, solution: Run) -> Iterator[Vectors]:
         ("joint force", COLOURS[3], load_arrows.of_joints(solution, motion.rows)),
         ("applied force", COLOURS[5], load_arrows.of_forces(solution, motion.rows)),
         ("contact force", COLOURS[7], load_arrows.of_contacts(solution, motion.rows)),
+        ("friction cone", COLOURS[6], load_arrows.of_cones(solution, motion.rows)),
     ):
         if field is not None:
             yield Vectors(name, "force", colour, *field)

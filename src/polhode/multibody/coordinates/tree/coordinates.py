@@ -294,7 +294,7 @@ class JointTree(AbstractCoordinates):
         relative, points = self._relative(q), self._points(q)
         torques: list[Vec] = []
         forces: list[Vec] = []
-        for link, (omega, u) in zip(self._whole, self._link_twists(v, points, relative), strict=True):
+        for link, (omega, u) in zip(lump(self._whole), self._link_twists(v, points, relative), strict=True):
             # The momenta of a body are what its inertia takes for accelerations of the size of its velocities.
             momenta = inertial_load(link.inertia, LinkAcceleration(NONE, omega, hat(omega), u), Wrench(NONE, NONE))
             torques.append(momenta.torque)
@@ -313,9 +313,30 @@ class JointTree(AbstractCoordinates):
         own = self._carry(loads, relative)
         return self._project_loads(self._points(q), relative, [w.torque for w in own], [w.force for w in own])
 
+    def jacobian(self, mechanism: Mechanism, t: Array, q: Point) -> Matrix | None:
+        """The generalised forces of unit multipliers, O(n) each."""
+        if len(mechanism.nonholonomic):
+            return None
+        motion, m = self.motion(q), sum(group.rows.numbers.size for group in mechanism.joints)
+        torque, force = jnp.zeros((2, m, len(self.links), 3))
+        for group in mechanism.joints:
+            on_bodies = [slot for slot in group.slots if slot.group is not None]
+            for slot, gradient in zip(on_bodies, group.gradients(t, motion), strict=True):
+                at = group.rows.numbers, slot.nodes.numbers.reshape(-1, 1)
+                torque, force = torque.at[at].add(gradient[..., :3]), force.at[at].add(gradient[..., 3:])
+        return dense_block(jax.vmap(lambda loads: self.project(q, loads))(Wrench(torque, force)))
+
     def force(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
+        return self._force_in_loops(mechanism, t, q, v) if self.looped else self._excess_force(mechanism, t, q, v, None)
+
+    def balance(self, mechanism: Mechanism, t: Array, q: Point, v: Vector, acceleration: Vector) -> Vector:
         if self.looped:
-            return self._force_in_loops(mechanism, t, q, v)
+            return super().balance(mechanism, t, q, v, acceleration)
+        balance = -self._excess_force(mechanism, t, q, v, acceleration)
+        return balance + self.armature * acceleration if self.rotors else balance
+
+    def _excess_force(self, mechanism: Mechanism, t: Array, q: Point, v: Vector, acceleration: Vector | None) -> Vector:
+        """Forces minus what the bodies, without rotors, need for an acceleration; None for zero."""
         relative, points = self._relative(q), self._points(q)
         loads = self._loads(mechanism, t, q, v, relative)
         states: list[LinkAcceleration] = []
@@ -324,7 +345,9 @@ class JointTree(AbstractCoordinates):
             # Gravity as an acceleration of the ground.
             ground = LinkAcceleration(NONE, NONE, ORIGIN.R * 0, -link.weight * mechanism.gravity)
             below = states[link.parent] if link.parent >= 0 else ground
-            states.append(link_acceleration(link.motion, point, v[link.first : link.last], frame, below))
+            own = slice(link.first, link.last)
+            along = None if acceleration is None else acceleration[own]
+            states.append(link_acceleration(link.motion, point, v[own], frame, below, along))
             inertial.append(inertial_load(link.inertia, states[-1], load))
         torques, forces = map(list, zip(*inertial, strict=True))
         total = -self._project_loads(points, relative, torques, forces)
@@ -391,7 +414,21 @@ class JointTree(AbstractCoordinates):
         return C
 
     def choose_solver(self, mechanism: Mechanism, m: int, compliant: bool) -> AbstractKKT:
-        return tree_solver(self.n, self.coupled_velocities(mechanism), m, compliant=compliant)
+        loops = self.constrained_velocities(mechanism, m)
+        return tree_solver(self.n, self.coupled_velocities(mechanism), loops, compliant=compliant)
+
+    def constrained_velocities(self, mechanism: Mechanism, m: int) -> list[np.ndarray]:
+        """For each constraint the velocities that it acts on: those that carry one of two bodies, but not both."""
+        carrying = [*carriers(self.links), np.zeros(0, int)]
+        loops = [np.arange(self.n)] * m
+        for group in mechanism.joints:
+            ends = zip(*(slot.nodes.numbers.reshape(-1) for slot in group.slots), strict=True)
+            for rows, nodes in zip(group.rows.numbers, ends, strict=True):
+                numbers, counts = np.unique(np.concatenate([carrying[k] for k in nodes]), return_counts=True)
+                between = numbers[counts < len(nodes)] if group.elements.relative else numbers
+                for row in rows:
+                    loops[row] = between
+        return loops
 
     def coupled_velocities(self, mechanism: Mechanism) -> list[np.ndarray]:
         """Sets of velocities that M, C and K couple with each other: those that carry a link, and those of forces."""

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -245,6 +246,17 @@ class ReducedTree(AbstractCoordinates):
     def force(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
         return self._reduce_rows(self.tree.force(mechanism, t, self.whole(q), self.rates(v)))
 
+    def balance(self, mechanism: Mechanism, t: Array, q: Point, v: Vector, acceleration: Vector) -> Vector:
+        whole = self.whole(q), self.rates(v), self.rates(acceleration)
+        return self._reduce_rows(self.tree.balance(mechanism, t, *whole))
+
+    def jacobian(self, mechanism: Mechanism, t: Array, q: Point) -> Matrix | None:
+        blocks = self.tree.jacobian(mechanism, t, self.whole(q))
+        if blocks is None:
+            return None
+        whole = to_dense(blocks, (sum(group.rows.numbers.size for group in mechanism.joints), self.tree.n))
+        return dense_block(jax.vmap(self._reduce_rows)(whole))
+
     def stiffness(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
         return self._reduce_matrix(self.tree.stiffness(mechanism, t, self.whole(q), self.rates(v)))
 
@@ -259,7 +271,8 @@ class ReducedTree(AbstractCoordinates):
         return Tangent(self._reduce_matrix(sums.matrix), self._reduce_rows(sums.magnified))
 
     def choose_solver(self, mechanism: Mechanism, m: int, compliant: bool) -> AbstractKKT:
-        return tree_solver(self.n, self.coupled_velocities(mechanism), m, compliant=compliant)
+        loops = [self._own_velocities(numbers) for numbers in self.tree.constrained_velocities(mechanism, m)]
+        return tree_solver(self.n, self.coupled_velocities(mechanism), loops, compliant=compliant)
 
     def coupled_velocities(self, mechanism: Mechanism) -> list[np.ndarray]:
         """Sets of velocities that M, C and K couple with each other."""

@@ -65,9 +65,14 @@ def load_on_link(load: Wrench, F: Rotation, centre: Vec, attitude: Rotation) -> 
 
 @jax.jit
 def link_acceleration(
-    motion: AbstractRelativeMotion, point: Point, rates: Vector, frame: Pose, below: LinkAcceleration
+    motion: AbstractRelativeMotion,
+    point: Point,
+    rates: Vector,
+    frame: Pose,
+    below: LinkAcceleration,
+    accelerations: Vector | None = None,
 ) -> LinkAcceleration:
-    """Accelerations of a link at vanishing joint accelerations, from those of the parent, `below`."""
+    """Accelerations of a link from those of the parent, `below`, and of the joint; None for vanishing ones."""
     r, A = frame
     axes, directions = motion.rotation_axes(point), motion.translation_axes(point)
     slide_drift, turn_drift = motion.sliding_drift(point, rates), motion.turning_drift(point, rates)
@@ -80,6 +85,10 @@ def link_acceleration(
         alpha = alpha + cross(omega, relative_omega)
         omega = omega + relative_omega
     alpha = alpha if turn_drift is None else alpha + turn_drift
+    if accelerations is not None:
+        displacements = motion.displacements(point, A)
+        a = a if displacements is None else a + accelerations @ displacements
+        alpha = alpha if axes is None else alpha + accelerations @ axes
     spin = hat(alpha) + omega[:, None] * omega - (omega @ omega) * np.eye(3)
     return LinkAcceleration(omega, alpha, spin, a)
 
