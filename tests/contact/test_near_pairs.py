@@ -28,7 +28,7 @@ def crawler() -> ph.Problem:
 def test_near_pairs_and_their_rows_are_those_of_all():
     system = crawler().system
     contacts, (q, v) = system.contact_set, crawler().state0
-    assert 4 < contacts.count, "all contacts are looked at"
+    assert contacts.count > 4, "all contacts are looked at"
     q = system.flow(q, 0.3 * jnp.sin(1.0 + jnp.arange(len(v))), jnp.asarray(1.0))
     for reach in (True, False):
         if not reach:

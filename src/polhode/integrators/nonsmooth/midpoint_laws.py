@@ -47,7 +47,7 @@ class Round(NamedTuple):
     number: Int[Array, ""]
 
 
-class Closing(NamedTuple):
+class ClosedContacts(NamedTuple):
     """Contacts of a step by what they do in it.
 
     - `reaches`: those that close until the middle of the next step. - `closes`: with them those that stay closed.
@@ -87,7 +87,11 @@ def first_parts(step: MidpointStep, impulses: Float[Array, "k rows"], after: Flo
 
 
 def pose_problem(
-    step: MidpointStep, free: Vector, closing: Closing, sliding: SlideDirections, columns: Float[Array, "k_rows n"]
+    step: MidpointStep,
+    free: Vector,
+    closed: ClosedContacts,
+    sliding: SlideDirections,
+    columns: Float[Array, "k_rows n"],
 ) -> tuple[ContactProblem, Float[Array, "k rows"], Float[Array, "k rows"]]:
     """The contact problem of a round, for sums of impulses of this step and those of impacts that it completes.
 
@@ -97,7 +101,7 @@ def pose_problem(
     h, law, (k, rows, _) = step.h, step.law, step.contacts.rows.shape
     before, without = step.slips(step.start[1]), step.slips(free)
     change, approach = without - before, jnp.minimum(before[:, 0], 0.0)
-    reaches, closes, acts = closing
+    reaches, closes, acts = closed
     # A bounce that ends within the step is none.
     short = -2 * law.restitution * approach <= jnp.abs(change[:, 0])
     bounces = reaches & (approach < 0) & (law.restitution > 0) & ~short
@@ -129,7 +133,7 @@ def pose_problem(
     return problem, first_part, hit
 
 
-def find_closed(step: MidpointStep, last: Round, free: Vector) -> Closing:
+def find_closed(step: MidpointStep, last: Round, free: Vector) -> ClosedContacts:
     """Which contacts close in a step that has the velocity `free` without them."""
     without, approach = step.slips(free), jnp.minimum(step.slips(step.start[1])[:, 0], 0.0)
     h, gap, now = step.h, step.contacts.gap + step.bend, step.slips(last.x.velocity)[:, 0]
@@ -143,4 +147,4 @@ def find_closed(step: MidpointStep, last: Round, free: Vector) -> Closing:
     weight = jnp.max(jnp.abs(without[:, 0] - step.slips(step.start[1])[:, 0]), initial=0.0)
     closes = (reaches | (step.pressed & (gap <= h * weight))) & ~step.impact.waits
     acts = closes | step.pressed | step.impact.here | step.contacts.held_slots()
-    return Closing(reaches, closes, acts if step.smoothing is None else jnp.ones_like(acts))
+    return ClosedContacts(reaches, closes, acts if step.smoothing is None else jnp.ones_like(acts))

@@ -188,11 +188,11 @@ class Moreau(AbstractTimeStepper):
     def _round(self, step: MidpointStep, factors: Any, last: Round) -> Round:
         (k, rows, _), (_, v0) = step.contacts.rows.shape, step.start
         free = move_freely(step, factors, *last.x)
-        closing = find_closed(step, last, free.velocity)
-        response = respond(step, free.factors, closing.acts)
+        closed = find_closed(step, last, free.velocity)
+        response = respond(step, free.factors, closed.acts)
         sliding = slide_directions(step, last, free.velocity, response.moved)
         columns = sliding.combine(response.moved)
-        problem, first_part, hit = pose_problem(step, free.velocity, closing, sliding, columns)
+        problem, first_part, hit = pose_problem(step, free.velocity, closed, sliding, columns)
         solution = solve(problem, last.place.contacts + first_part, self.tolerance)
         own = solution.impulses - first_part
         velocity = free.velocity + own.reshape(-1) @ columns
