@@ -62,7 +62,8 @@ def load(which: Standing) -> tuple[ph.Problem, float]:
             loaded.model.add(ph.forces.JointSpring(joint, stiffness=which.stiffness, damping=which.damping))
     if which.room is not None:
         loaded.model.limit_contacts(which.room)
-    mass = sum(float(body.mass) for body in loaded.model.bodies)
+    # Inertias of rotors are bodies without weight.
+    mass = sum(float(body.mass) for body in loaded.model.bodies if body.kind != "coordinate")
     return loaded.problem(t1=1.0, h=STEP), mass * float(np.linalg.norm(loaded.model.gravity))
 
 
