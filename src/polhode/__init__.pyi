@@ -53,6 +53,7 @@ from .simulation.diagnosis import StepSizeWarning as StepSizeWarning
 from .simulation.ensembles.ensemble import ensemble as ensemble
 from .simulation.ensembles.load import load_ensemble as load_ensemble
 from .simulation.ensembles.result import Ensemble as Ensemble
+from .simulation.events.located_contacts import FrictionLockWarning as FrictionLockWarning
 from .simulation.run import InterruptionWarning as InterruptionWarning
 from .simulation.run import SimulationError as SimulationError
 from .simulation.simulate import simulate as simulate

@@ -136,6 +136,8 @@ def method_for(
     from polhode import integrators
 
     if system.has_contacts:
+        if published is not None and integrators.get(published).takes_contacts:
+            return published, "the method of the literature"
         if system.shape_contacts is None:
             return "moreau", "joints have stops or dry friction, and stick"
         listed = system.shape_contacts.is_listed

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.spaces.base import Point
+from polhode.spaces.base import Point, Vector
 from polhode.systems.mechanical.contact_set import (
     AbstractContactSet,
     ContactKinematics,
@@ -75,10 +75,12 @@ class CombinedContacts(AbstractContactSet):
         pairs = zip((self.first, self.second), self._split(present), strict=True)
         return _join(*(part.again(system, t, q, own) for part, own in pairs))
 
-    def ahead(self, system: Any, t: Array, q: Point, present: PresentContacts) -> ContactsAhead:
+    def ahead(self, system: Any, t: Array, q: Point, v: Vector, present: PresentContacts) -> ContactsAhead:
         pairs = zip((self.first, self.second), self._split(present), strict=True)
-        both = [part.ahead(system, t, q, own) for part, own in pairs]
-        return jax.tree.map(lambda *x: jnp.concatenate(x), *both)
+        one, other = (part.ahead(system, t, q, v, own) for part, own in pairs)
+        slips = _join_rows(one.slips, other.slips)
+        joined = jax.tree.map(lambda *x: jnp.concatenate(x), one._replace(slips=()), other._replace(slips=()))
+        return joined._replace(slips=slips)
 
     def _split(self, present: PresentContacts) -> tuple[PresentContacts, PresentContacts]:
         """Present contacts of both sets."""

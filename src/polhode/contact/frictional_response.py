@@ -48,6 +48,7 @@ class FrictionalResponse(NamedTuple):
     """The state after an impact, and the modes after it.
 
     - `velocity`, `modes`. - `impulses`: of the impact, shape (k, rows). - `before`, `after`: relative velocities.
+    - `locks`: contacts that slid in Painlevé's region: friction pressed them more than their normal force opened them.
     - `solved`: whether the laws have been satisfied, of impulses and of forces.
     """
 
@@ -56,6 +57,7 @@ class FrictionalResponse(NamedTuple):
     impulses: Float[Array, "k rows"]
     before: Float[Array, "k rows"]
     after: Float[Array, "k rows"]
+    locks: Bool[Array, " k"]
     solved: Bool[Array, ""]
 
 
@@ -90,7 +92,19 @@ def respond_with_friction(
     slack = jnp.where(resting & ~new.closed, depth, 0.0)
     new = ContactModes(new.labels, new.closed, new.held, new.direction, slack, new.speed, new.force)
     velocity = stop_rows(free_response, new.held, after, impact.velocity)
-    return FrictionalResponse(velocity, new, impact.impulses, motion.slips, after, impact.solved & solved)
+    locks = touching & _is_locked(contacts_of(system).law, motion, free_response, _speed(v))
+    return FrictionalResponse(velocity, new, impact.impulses, motion.slips, after, locks, impact.solved & solved)
+
+
+def _is_locked(law: ContactLaw, motion: ContactMotion, free_response: FreeResponse, speed: Array) -> Bool[Array, " k"]:
+    """Contacts that slide without approaching, of which a normal force would not open them with its friction."""
+    u = motion.slips
+    scaled = law.friction * u[:, 1:3]
+    size = length(scaled)
+    slides = size > _SLIPS * speed
+    drag = -law.friction * scaled / jnp.where(slides, size, 1.0)[:, None]
+    own = jnp.einsum("kn,kin->ki", motion.kinematics.rows[:, 0], free_response.motions[:, :3])
+    return slides & (u[:, 0] > -_SLIPS * speed) & (own[:, 0] + jnp.sum(drag * own[:, 1:], axis=1) <= 0)
 
 
 def _impact(

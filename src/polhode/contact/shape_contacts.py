@@ -278,12 +278,13 @@ class ShapeContacts(AbstractContactSet):
             return self.kinematics(system, t, q)
         return self._of(present.number, self._look_up(system, q, present.number).points, system, q)
 
-    def ahead(self, system: Any, t: Array, q: Point, present: PresentContacts) -> ContactsAhead:
+    def ahead(self, system: Any, t: Array, q: Point, v: Vector, present: PresentContacts) -> ContactsAhead:
         del t
         number = jnp.arange(self.count) if present.number is None else present.number
-        there = self._look_up(system, q, number)
+        there, motion = self._look_up(system, q, number), system.motion(q, v)
         same = there.points.feature == present.kinematics.feature
-        return ContactsAhead(there.points.gap, same, there.nearest)
+        slips = self.velocities(there.points, motion, present.number)
+        return ContactsAhead(there.points.gap, slips, same, there.nearest)
 
     def _look_up(self, system: Any, q: Point, number: Int[Array, " c"]) -> Selection:
         """The contacts of these numbers in a position."""
@@ -391,14 +392,22 @@ class ShapeContacts(AbstractContactSet):
         differentiate = jax.jacfwd if system.n <= rows else jax.jacrev
         return differentiate(velocities)(zero), velocities(zero)
 
-    def velocities(self, points: ContactPoints, motion: Any) -> Float[Array, "k rows"]:
-        """Relative velocities of the contacts, and their spins, along normal and tangents."""
+    def velocities(
+        self, points: ContactPoints, motion: Any, number: Int[Array, " k"] | None = None
+    ) -> Float[Array, "k rows"]:
+        """Relative velocities of the contacts, and their spins, along normal and tangents.
+
+        - `number`: of the contacts, None for all in their order.
+        """
         frames = frames_of(points)
-        (u1, w1), (u2, w2) = (_velocity_at(points.point, motion, k) for k in (self.first_nodes, self.second_nodes))
+        (u1, w1), (u2, w2) = (
+            _velocity_at(points.point, _carriers(motion, k, number)) for k in (self.first_nodes, self.second_nodes)
+        )
         slips = jnp.einsum("kij,kj->ki", frames, u2 - u1)
         if self.surface_velocity is not None:
             R = take(motion.poses.R, self.first_nodes)
             surface = jnp.einsum("kij,kj->ki", R, self.surface_velocity)
+            surface = surface if number is None else pick(number, surface)
             slips = slips.at[:, 1:].add(-_along_tangents(frames, surface))
         if self.law.rows == 3:
             return slips
@@ -435,10 +444,22 @@ def _along_tangents(frames: Float[Array, "k 3 3"], vectors: Float[Array, "k 3"])
     return jnp.einsum("kij,kj->ki", frames[:, 1:], vectors)
 
 
-def _velocity_at(
-    point: Float[Array, "k 3"], motion: Any, nodes: np.ndarray
-) -> tuple[Float[Array, "k 3"], Float[Array, "k 3"]]:
-    """Velocity of the body's point at a place, and its angular velocity, both in the inertial frame."""
+class _Carriers(NamedTuple):
+    """The bodies of contacts: places of their frames, velocities of these and angular velocities in space."""
+
+    x: Float[Array, "k 3"]
+    u: Float[Array, "k 3"]
+    w: Float[Array, "k 3"]
+
+
+def _carriers(motion: Any, nodes: np.ndarray, number: Int[Array, " k"] | None) -> _Carriers:
+    """The bodies that carry one side of the contacts of these numbers, or of all."""
     x, R = take(motion.poses.x, nodes), take(motion.poses.R, nodes)
     w = jnp.einsum("kij,kj->ki", R, take(motion.twists.omega, nodes))
-    return take(motion.twists.u, nodes) + jnp.cross(w, point - x), w
+    every = _Carriers(x, take(motion.twists.u, nodes), w)
+    return every if number is None else pick(number, every)
+
+
+def _velocity_at(point: Float[Array, "k 3"], body: _Carriers) -> tuple[Float[Array, "k 3"], Float[Array, "k 3"]]:
+    """Velocity of the body's point at a place, and its angular velocity, both in the inertial frame."""
+    return body.u + jnp.cross(body.w, point - body.x), body.w

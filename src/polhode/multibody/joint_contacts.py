@@ -184,13 +184,15 @@ class JointContacts(AbstractContactSet):
         feature = jnp.where(is_lower, 0, 1).astype(jnp.int32)
         return ContactKinematics(gap, rows, jnp.zeros((self.count, 2)), feature, (gap, is_lower, along), self.hold(t))
 
-    def ahead(self, system: Any, t: Array, q: Point, present: PresentContacts) -> ContactsAhead:
+    def ahead(self, system: Any, t: Array, q: Point, v: Vector, present: PresentContacts) -> ContactsAhead:
         del t
         s, (_, is_lower, _) = self.coordinates(system, q), present.kinematics.places
         # The way to the same stops as before.
         way = jnp.where(is_lower, s - self.limits[:, 0], self.limits[:, 1] - s)
         gap = jnp.minimum(way, APART)
-        return ContactsAhead(gap, jnp.ones(gap.shape, bool), gap)
+        rates = self.rates(system, q, v)
+        slips = jnp.stack((_normals(rates[:, None], gap, is_lower)[:, 0], rates), axis=1)
+        return ContactsAhead(gap, slips, jnp.ones(gap.shape, bool), gap)
 
     def columns(
         self, system: Any, q: Point, here: ContactKinematics, there: ContactKinematics

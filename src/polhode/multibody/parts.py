@@ -62,6 +62,11 @@ class ModelParts(AddsCoordinates, Protocol):
         """The model with other values of its parameters."""
         ...
 
+    @property
+    def add_shape(self) -> Callable[..., Any]:
+        """Gives a body a shape."""
+        ...
+
     def body(self, name: str) -> Body:
         """The body of that name."""
         ...

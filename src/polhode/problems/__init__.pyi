@@ -7,6 +7,7 @@ from .named.bend_45 import bend_45 as bend_45
 from .named.bennett import bennett as bennett
 from .named.body_chain import body_chain as body_chain
 from .named.cantilever import cantilever as cantilever
+from .named.eulers_disc import eulers_disc as eulers_disc
 from .named.falling_block import falling_block as falling_block
 from .named.flexible_slider_crank import flexible_slider_crank as flexible_slider_crank
 from .named.flying_spaghetti import flying_spaghetti as flying_spaghetti
@@ -22,6 +23,7 @@ from .named.pendulum_chain import pendulum_chain as pendulum_chain
 from .named.planar_four_bar import planar_four_bar as planar_four_bar
 from .named.puma import puma as puma
 from .named.quadrotors import quadrotors as quadrotors
+from .named.rattleback import rattleback as rattleback
 from .named.roll_up import roll_up as roll_up
 from .named.rotor import rotor as rotor
 from .named.slender_ring import slender_ring as slender_ring
@@ -29,6 +31,7 @@ from .named.slider_crank import slider_crank as slider_crank
 from .named.spring_pendulum import spring_pendulum as spring_pendulum
 from .named.steady_precession import steady_precession as steady_precession
 from .named.steady_precession import steady_precession_solution as steady_precession_solution
+from .named.tippe_top import tippe_top as tippe_top
 from .named.torus import torus as torus
 from .named.whirling_cable import whirling_cable as whirling_cable
 from .quadrotor_control import Gains as Gains

@@ -64,7 +64,7 @@ def slide_directions(step: MidpointStep, last: Round, free: Vector, moved: Float
 
     Where it would press a contact more than its normal force opens it (Painlevé's region), nothing slides on.
     """
-    before, after = step.slips(step.start[1])[:, 1:3], step.slips(last.x.velocity)[:, 1:3]
+    before, after = step.slips_at_start()[:, 1:3], step.slips_at_end(last.x.velocity)[:, 1:3]
     # Friction with a bound of its own is along a line.
     goes_on = step.pressed & (step.first_part[:, 0] == 0) & ~step.impact.here & ~step.contacts.held_slots()
     # Smoothed friction has a direction of its own.
@@ -108,7 +108,7 @@ def pose_problem(
     # Shapes that have entered each other are left there, as pushing them out would add energy.
     closing = -(jnp.maximum(step.contacts.gap, 0.0) + step.bend) / h
     least = jnp.where(bounces, -law.restitution * approach, closing)
-    target = without.at[:, 0].add(-least)
+    target = (without + step.turn).at[:, 0].add(-least)
     target = target.at[:, 1:3].add(law.tangential_restitution[:, None] * before[:, 1:3])
     # Laws of a located impact hold for the velocities of its instant.
     hit = before + (0.5 + step.impact.delay / h)[:, None] * change

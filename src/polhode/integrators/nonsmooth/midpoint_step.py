@@ -42,6 +42,7 @@ class MidpointStep(eqx.Module):
     """The data of a step from `start`, evaluated in its middle at time t.
 
     - `bend`: what gaps gain until the middle of the next step, beyond what their rates at the start let expect.
+    - `turn`: the same of sliding velocities and spins until the end of the step.
     - `closed`: gap up to which a contact counts as closed.
     - `pressed`: contacts that carried a force in the step before. - `first_part`: impulses of impacts that go on.
     - `smoothing`: the energy κ of smoothed laws, which all contacts have all the time; None for the laws.
@@ -57,6 +58,7 @@ class MidpointStep(eqx.Module):
     contacts: ContactKinematics
     law: ContactLaw
     bend: Float[Array, " k"]
+    turn: Float[Array, "k rows"]
     closed: Array
     pressed: Bool[Array, " k"]
     first_part: Float[Array, "k rows"]
@@ -74,8 +76,16 @@ class MidpointStep(eqx.Module):
         return self.impact.here[:, None] & ~self.held_rows
 
     def slips(self, v: Vector) -> Float[Array, "k rows"]:
-        """Relative velocities of the contacts."""
+        """Relative velocities of the contacts in the middle."""
         return self.contacts.rows @ v + self.contacts.drift
+
+    def slips_at_start(self) -> Float[Array, "k rows"]:
+        """Relative velocities at the start, up to O(h²); normal ones as in the middle."""
+        return self.slips(self.start[1]) - self.turn
+
+    def slips_at_end(self, v1: Vector) -> Float[Array, "k rows"]:
+        """The same at the end, with the velocity there."""
+        return self.slips(v1) + self.turn
 
     def norm(self, v: Vector) -> Array:
         """√(vᵀMv), whose square is an energy: the same in all units. Without derivatives, which zero has none of."""

@@ -121,7 +121,7 @@ class Moreau(AbstractTimeStepper):
         last = self._iterate(step, guess)
         (impulses, joints, before, after), (v1, shift) = last.place, last.x
         q1, gap = step.end(v1, shift)
-        slips, work = step.slips(v1), dissipation(impulses, before, after)
+        slips, work = step.slips_at_end(v1), dissipation(impulses, before, after)
         rows = slips.shape[1]
         everywhere = present.spread(jnp.concatenate((impulses / h, slips, work), axis=1), contacts_of(system).count)
         taken = memory.dissipation + everywhere[:, 2 * rows :]
@@ -147,10 +147,10 @@ class Moreau(AbstractTimeStepper):
         guess, _ = present.recall(memory.labels, memory.impulses)
         went_on, _ = present.recall(memory.labels, jnp.where(pressed, 1.0, 0.0))
         first_part, _ = present.recall(memory.labels, memory.first_part)
-        bend = look_ahead(system, at, h, state, middle, present, went_on > 0)
+        bend, turn = look_ahead(system, at, h, state, middle, present, went_on > 0)
         step = MidpointStep(
             system, at, h, state, middle, system.mass(at, middle), system.jacobian(at, middle),
-            contacts=present.kinematics, law=present.law, bend=bend,
+            contacts=present.kinematics, law=present.law, bend=bend, turn=turn,
             closed=touch_tolerance(h, middle, present.kinematics, v), pressed=went_on > 0, first_part=first_part,
             impact=without_impact(len(bend)), smoothing=jnp.asarray(self.smoothing) if self.smoothing else None,
         )  # fmt: skip

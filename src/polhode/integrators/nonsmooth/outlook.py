@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -35,6 +36,17 @@ _APART = 1e-12
 """Part of its own effect up to which an impulse has none on another contact."""
 
 
+class Outlook(NamedTuple):
+    """Changes of contacts ahead of the middle of a step, beyond what their rows there say.
+
+    - `bend`: gain of gaps until the middle of the next step. - `turn`: change of sliding velocities and spins until the
+      end of this one, by the turning of bodies and surfaces.
+    """
+
+    bend: Float[Array, " c"]
+    turn: Float[Array, "c rows"]
+
+
 def look_ahead(
     system: AbstractMechanical,
     t: Array,
@@ -43,30 +55,33 @@ def look_ahead(
     middle: Point,
     present: PresentContacts,
     pressed: Bool[Array, " c"],
-) -> Float[Array, " c"]:
-    """The gain of gaps until the middle of the next step, beyond what their rates at the start let expect.
+) -> Outlook:
+    """The contacts on the motion with the velocity at the start, until the middle of the next step.
 
-    Gaps ahead, on the motion with the velocity at the start, show which contacts close. Their rates don't: a ball that
-    comes to the edge of the next tile approaches it, and one that rolls in a hollow leaves its surface along the
-    tangent. Where surfaces that press each other bend apart, they stay as near as they are, since what comes next may
-    carry the body.
+    Gaps ahead show which contacts close. Their rates don't: a ball that comes to the edge of the next tile approaches
+    it, and one that rolls in a hollow leaves its surface along the tangent. Where surfaces that press each other bend
+    apart, they stay as near as they are, since what comes next may carry the body. Velocities ahead show those at the
+    end of the step, where laws of friction hold: the point at which a disc rolls moves on while it does.
     """
     _, v = state
-    gap, size = present.kinematics.gap, largest(middle)
-    rate = present.kinematics.rows[:, 0] @ v + present.kinematics.drift[:, 0]
+    at, size = present.kinematics, largest(middle)
+    gap, slips = at.gap, at.rows @ v + at.drift
+    rate = slips[:, 0]
 
-    def look() -> Array:
-        there = contacts_of(system).ahead(system, t + h, system.flow(middle, v, h), present)
+    def look() -> Outlook:
+        there = contacts_of(system).ahead(system, t + h, system.flow(middle, v, h), v, present)
         own = there.gap - gap - h * rate
         # Another point of the same shapes says only that they are apart.
         other = jnp.maximum(there.nearest - gap - h * rate, 0.0)
         bend = jnp.where(there.same, own, jnp.where(gap > 0, other, 0.0))
         bend = jnp.where(pressed, jnp.minimum(bend, 0.0), bend)
         noise = _ROUND_OFF * (size + jnp.abs(gap) + h * jnp.abs(rate))
-        return jnp.where(jnp.abs(bend) > noise, bend, 0.0)
+        turn = jnp.where(there.same[:, None], 0.5 * (there.slips - slips), 0.0).at[:, 0].set(0.0)
+        blur = _ROUND_OFF * (jnp.abs(at.rows) @ jnp.abs(v) + jnp.abs(at.drift))
+        return Outlook(jnp.where(jnp.abs(bend) > noise, bend, 0.0), jnp.where(jnp.abs(turn) > blur, turn, 0.0))
 
     moves = h * jnp.max(jnp.abs(v), initial=0.0) > _STILL * size
-    return jax.lax.cond(moves, look, lambda: jnp.zeros_like(gap))
+    return jax.lax.cond(moves, look, lambda: Outlook(jnp.zeros_like(gap), jnp.zeros_like(slips)))
 
 
 def locate_impact(step: MidpointStep, present: PresentContacts) -> MidpointStep:

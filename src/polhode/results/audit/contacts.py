@@ -12,6 +12,7 @@ from polhode.integrators.nonsmooth.contact_record import ContactRecord
 from polhode.result_codes import Result
 from polhode.results.audit.determinacy import find_indeterminacy
 from polhode.results.audit.event_jumps import are_of_user
+from polhode.results.audit.friction_locks import find_locks
 from polhode.results.audit.joint_contacts import joint_measures
 from polhode.results.audit.measure import Measure, over, worst
 from polhode.results.audit.step_ends import step_end_test
@@ -73,7 +74,8 @@ def contact_audit(run: Run) -> tuple[list[Row], list[str]]:
     count, remark = find_indeterminacy(run, contacts.frames, contacts.presses)
     if count is not None:
         rows.append(Row("undetermined_forces", None, count, count, 0.0, None, "not promised", 0.0, "accurate", ""))
-    return rows, [remark] if remark else []
+    lock = find_locks(run, contacts.frames, contacts.presses, contacts.slips)
+    return rows, [text for text in (lock, remark) if text]
 
 
 def _row(name: str, measure: Measure, t: np.ndarray) -> Row:
@@ -122,6 +124,11 @@ class _Contacts:
     @functools.cached_property
     def _friction(self) -> np.ndarray:
         return law_numbers(self._run, "friction", [np.nan, np.nan])
+
+    @property
+    def slips(self) -> np.ndarray:
+        """Sliding speeds of all points."""
+        return np.asarray(speeds(self._record))
 
     def measures(self) -> dict[str, Measure]:
         if not self.touch:

@@ -17,12 +17,18 @@ from polhode.contact.held_contacts import INACTIVE, ContactModes, HeldContacts
 from polhode.events.event import Event, Function
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.nonsmooth.contact_record import dissipation, size_of
+from polhode.jax_context import warn
 from polhode.result_codes import Result
 from polhode.simulation.events.contacts import SHORTEST_FLIGHT, AbstractContacts, ContactEvent
 from polhode.systems.base import AbstractSystem, Converted, State
 
 CLOSES, CHANGES = "contact closes", "contact changes"
 """Names of the events of contacts: impacts and landings; openings, and starts and ends of sliding."""
+
+
+class FrictionLockWarning(UserWarning):
+    """A contact that slides has come into Painlevé's region, where friction locks it."""
+
 
 _SAMPLES = 3
 """Instants within a step at which their functions are evaluated besides its ends."""
@@ -80,6 +86,7 @@ class LocatedContacts(AbstractContacts):
         k, rows = size_of(source)  # pyright: ignore[reportArgumentType]
         self._first, self._modes, self._losses = first, ContactModes.of_open(k, rows), jnp.zeros((k, 3))
         self._last, self._changes, self._failure = np.nan, 0, Result.successful
+        self._locked: set[str] = set()
 
     @property
     def holds(self) -> bool:
@@ -125,12 +132,25 @@ class LocatedContacts(AbstractContacts):
         response = _respond(source, t, state, self._modes, self._losses, shortest)
         self._modes, self._losses = response.modes, response.losses
         self._count(float(t), bool(response.solved))
+        self._warn_of_locks(float(t), np.asarray(response.locks), source)
         events = []
         if response.closes:
             events = [ContactEvent(self._first, float(response.impulse))]
         elif response.changes:
             events = [ContactEvent(self._first + 1, float("nan"))]
         return (state[0], response.velocity), events
+
+    def _warn_of_locks(self, t: float, locks: np.ndarray, source: Any) -> None:
+        """Names contacts in Painlevé's region, once each."""
+        for name in dict.fromkeys(source.contact_set.name(k) for k in np.flatnonzero(locks)):
+            if name not in self._locked:
+                self._locked.add(name)
+                warn(
+                    f"At t = {t:.6g} friction of {name}, which slides, presses it more than its normal force opens it "
+                    "(Painlevé's region): laws of forces have no solution, or several. The run goes on by an impact "
+                    "without collision, which stops the slip. Less friction there avoids it.",
+                    FrictionLockWarning,
+                )
 
     def _count(self, t: float, solved: bool) -> None:
         """Notes why a run can't continue behind a change of modes."""
@@ -164,7 +184,8 @@ class _Response(NamedTuple):
     """The velocity, the modes and the losses after an event.
 
     - `impulse`: the sum of normal ones. - `closes`, `changes`: whether contacts have closed, and whether others have
-      changed between open, sticking and sliding. - `solved`: whether the laws have been satisfied.
+      changed between open, sticking and sliding. - `locks`: contacts in Painlevé's region.
+    - `solved`: whether the laws have been satisfied.
     """
 
     velocity: Array
@@ -173,6 +194,7 @@ class _Response(NamedTuple):
     impulse: Array
     closes: Array
     changes: Array
+    locks: Array
     solved: Array
 
 
@@ -190,5 +212,6 @@ def _respond(
         impulse=jnp.sum(normal),
         closes=jnp.any(normal > 0) | jnp.any(after.closed & ~was.closed),
         changes=jnp.any(was.closed != after.closed) | jnp.any(was.held != after.held),
+        locks=response.locks,
         solved=response.solved,
     )

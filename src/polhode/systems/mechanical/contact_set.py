@@ -121,10 +121,12 @@ class PresentContacts(NamedTuple):
 class ContactsAhead(NamedTuple):
     """Present contacts in a position that the motion comes to.
 
-    - `same`: which are of the same features of their shapes as before. - `nearest`: smallest gaps of their shapes.
+    - `slips`: relative velocities there. - `same`: which are of the same features of their shapes as before.
+    - `nearest`: smallest gaps of their shapes.
     """
 
     gap: Float[Array, " c"]
+    slips: Float[Array, "c rows"]
     same: Bool[Array, " c"]
     nearest: Float[Array, " c"]
 
@@ -194,11 +196,11 @@ class AbstractContactSet(eqx.Module):
         del present
         return self.kinematics(system, t, q)
 
-    def ahead(self, system: Any, t: Array, q: Point, present: PresentContacts) -> ContactsAhead:
-        """Gaps of present contacts in a position q that the motion comes to."""
+    def ahead(self, system: Any, t: Array, q: Point, v: Vector, present: PresentContacts) -> ContactsAhead:
+        """Present contacts in a position q that the motion comes to with the velocity v."""
         del present
         gap = self.gaps(system, t, q)
-        return ContactsAhead(gap, jnp.ones(gap.shape, bool), gap)
+        return ContactsAhead(gap, self.slips(system, t, q, v), jnp.ones(gap.shape, bool), gap)
 
     @abc.abstractmethod
     def gaps(self, system: Any, t: Array, q: Point) -> Float[Array, " k"]:

@@ -112,8 +112,10 @@ def _pressed_points(solution: Run, rows: np.ndarray) -> _PressedPoints | None:
     limit = _LARGEST * np.median(sizes[sizes > 0])
     forces = forces * np.minimum(1.0, limit / np.maximum(sizes, limit))[..., None]
     # A shape may be without this point in other frames, in which its force is zero.
-    places = (np.nan_to_num(each[:, chosen]) for each in (points, forces, normals, tangents))
-    return _PressedPoints(*places, friction[0, chosen])
+    chosen_of = lambda values: np.nan_to_num(values[:, chosen])  # noqa: E731
+    return _PressedPoints(
+        chosen_of(points), chosen_of(forces), chosen_of(normals), chosen_of(tangents), friction[0, chosen]
+    )
 
 
 def _lever(F: np.ndarray, M: np.ndarray) -> np.ndarray:
