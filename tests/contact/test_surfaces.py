@@ -141,3 +141,13 @@ def test_bodies_larger_than_a_cube_of_triangles_rest_on_it(name: str) -> None:
             down = found.normal[:, 2] < -0.999
             assert np.all(found.gap[~down] > -depth - 1e-12)
             assert np.sum(down) >= 3
+
+
+def test_triangles_that_share_no_vertices_have_neighbours_and_one_that_is_turned_over_is_named() -> None:
+    mesh = cube()
+    loose = ph.shapes.TriangleMesh(np.reshape(mesh.corners, (-1, 3)), np.arange(3 * len(mesh.faces)).reshape(-1, 3))
+    np.testing.assert_array_equal(loose.beyond, mesh.beyond)
+    faces = np.array(mesh.faces)
+    faces[3] = faces[3, ::-1]
+    with pytest.raises(ValueError, match=r"and 3 both run .*|3 and .* both run"):
+        ph.shapes.TriangleMesh(mesh.vertices, faces)
