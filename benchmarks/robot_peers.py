@@ -20,8 +20,8 @@ def thread_time(call: Callable[[], object]) -> float:
     return time.thread_time() - began
 
 
-def forward_dynamics(path: Path, floating: bool, calls: int = 2000) -> float:
-    """Four calls of Pinocchio's articulated-body algorithm, from Python: what a step of order 4 evaluates."""
+def forward_dynamics(path: Path, floating: bool, calls: int = 2000) -> Callable[[], float]:
+    """What measures four calls of Pinocchio's articulated-body algorithm, from Python: what a step of order 4 evaluates."""
     pinocchio: Any = importlib.import_module("pinocchio")
 
     model = pinocchio.buildModelFromUrdf(str(path), *([pinocchio.JointModelFreeFlyer()] if floating else []))
@@ -32,11 +32,11 @@ def forward_dynamics(path: Path, floating: bool, calls: int = 2000) -> float:
         for _ in range(calls):
             pinocchio.aba(model, data, q, v, effort)
 
-    return 4e6 * min(thread_time(call) for _ in range(REPEATS)) / calls
+    return lambda: 4e6 * thread_time(call) / calls
 
 
-def implicit_step(path: Path, steps: int) -> float:
-    """A step of MuJoCo's `implicitfast` without contacts, on the way from the start that the file has."""
+def implicit_step(path: Path, steps: int) -> Callable[[], float]:
+    """What measures a step of MuJoCo's `implicitfast` without contacts, on the way from the start that the file has."""
     mujoco: Any = importlib.import_module("mujoco")
 
     model = mujoco.MjModel.from_xml_path(str(path))
@@ -45,6 +45,6 @@ def implicit_step(path: Path, steps: int) -> float:
 
     def march() -> float:
         data = mujoco.MjData(model)
-        return thread_time(lambda: mujoco.mj_step(model, data, steps))
+        return 1e6 * thread_time(lambda: mujoco.mj_step(model, data, steps)) / steps
 
-    return 1e6 * min(march() for _ in range(REPEATS)) / steps
+    return march
