@@ -52,7 +52,7 @@ def check_sides(faces: np.ndarray) -> None:
             if other != number:
                 raise ValueError(
                     f"`faces` {other} and {number} both run from vertex {edge[0]} to {edge[1]}: they have opposite "
-                    "free sides, or lie on each other. Corners are counter-clockwise seen from the free side; turn one over."
+                    "free sides, or lie on each other. Corners are counter-clockwise seen from the free side."
                 )
 
 
