@@ -118,7 +118,7 @@ class Moreau(AbstractTimeStepper):
         taken = memory.dissipation + everywhere(dissipation(impulses, before, after))
         slips = step.slips_at_end(v1)
         record = ContactRecord(everywhere(impulses / h), everywhere(slips), taken)
-        left = ContactMemory(impulses, present.labels, taken, first_parts(step, impulses, slips))
+        left = ContactMemory(impulses, present.labels, taken, first_parts(step, impulses, step.slips(v1)))
         result = jnp.where(present.left_out <= step.closed, int(Result.too_many_contacts), _result(last, gap))
         carry = Carry((q1, v1), left, record.pack(joints / h))
         return carry, StepInfo(result.astype(jnp.int32), newton_iterations=last.number, residual=last.change)
