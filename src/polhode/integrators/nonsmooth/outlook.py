@@ -37,8 +37,8 @@ _APART = 1e-12
 class Outlook(NamedTuple):
     """Changes of contacts ahead of the middle of a step, beyond what their rows there say.
 
-    - `bend`: gain of gaps until the middle of the next step. - `turn`: change of relative velocities and spins until the
-      end of this one, by the turning of bodies, surfaces and frames of coordinates.
+    - `bend`: gain of gaps until the middle of the next step. - `turn`: change of relative velocities and spins until
+      the end of this one, by the turning of bodies, surfaces and frames of coordinates.
     """
 
     bend: Float[Array, " c"]
