@@ -208,3 +208,19 @@ def test_a_rattleback_grows_by_its_eigenvalues_and_reverses(method, bound):
     exact = solve_ivp(STONE, (0, 2.0), [0, 0, 1, 0.05, 0.05, 3.0], rtol=1e-9, atol=1e-11, method="DOP853")
     assert exact.y[5, -1] < -2
     assert np.asarray(whole.bodies["body"].angular_velocity)[-1, 2] == pytest.approx(exact.y[5, -1], abs=bound)
+
+
+@pytest.mark.parametrize("form", ["minimal", pytest.param("SE3", marks=pytest.mark.exhaustive)])
+def test_a_ball_that_rolls_doesnt_bounce_on_what_carries_it_in_axes_that_roll_too(form):
+    """Velocities of the start, in axes that the middle of the step has turned, would approach the floor."""
+    model = ph.Model(gravity=(0, 0, -G))
+    model.ground.add_shape(ph.shapes.Plane())
+    model.add_body(
+        mass=1.0, inertia=(0.004,) * 3, shape=ph.shapes.Sphere(0.1), position=(0, 0, 0.1), velocity=(1, 0, 0),
+        angular_velocity=(0, 10, 0), name="ball",
+    )  # fmt: skip
+    model.contacts(friction=0.5, restitution=0.5)
+    run = ph.simulate(model.problem(form, t1=0.35, h=0.01), integrator="moreau")
+    # Of order 2: without restitution the same, 6 mm with bounces.
+    np.testing.assert_allclose(np.asarray(run.bodies["ball"].position)[:, 2], 0.1, atol=6e-5)
+    np.testing.assert_allclose(np.asarray(run.contacts["ground", "ball"].force)[1:, 2], G, rtol=1e-3)

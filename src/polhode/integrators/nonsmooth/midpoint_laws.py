@@ -100,15 +100,16 @@ def pose_problem(
     """
     h, law, (k, rows, _) = step.h, step.law, step.contacts.rows.shape
     before, without = step.slips(step.start[1]), step.slips(free)
-    change, approach = without - before, jnp.minimum(before[:, 0], 0.0)
+    change, turn = without - before, step.turn[:, 0]
+    approach = jnp.minimum(before[:, 0] - turn, 0.0)
     reaches, closes, acts = closed
     # A bounce that ends within the step is none.
-    short = -2 * law.restitution * approach <= jnp.abs(change[:, 0])
+    short = -2 * law.restitution * approach <= jnp.abs(change[:, 0] + 2 * turn)
     bounces = reaches & (approach < 0) & (law.restitution > 0) & ~short
     # Shapes that have entered each other are left there, as pushing them out would add energy.
     closing = -(jnp.maximum(step.contacts.gap, 0.0) + step.bend) / h
-    least = jnp.where(bounces, -law.restitution * approach, closing)
-    target = (without + step.turn).at[:, 0].add(-least)
+    least = jnp.where(bounces, -law.restitution * approach - turn, closing)
+    target = (without + step.turn).at[:, 0].set(without[:, 0] - least)
     target = target.at[:, 1:3].add(law.tangential_restitution[:, None] * before[:, 1:3])
     # Laws of a located impact hold for the velocities of its instant.
     hit = before + (0.5 + step.impact.delay / h)[:, None] * change

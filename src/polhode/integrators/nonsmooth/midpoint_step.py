@@ -42,7 +42,7 @@ class MidpointStep(eqx.Module):
     """The data of a step from `start`, evaluated in its middle at time t.
 
     - `bend`: what gaps gain until the middle of the next step, beyond what their rates at the start let expect.
-    - `turn`: the same of sliding velocities and spins until the end of the step.
+    - `turn`: the same of relative velocities and spins until the end of the step.
     - `closed`: gap up to which a contact counts as closed.
     - `pressed`: contacts that carried a force in the step before. - `first_part`: impulses of impacts that go on.
     - `smoothing`: the energy κ of smoothed laws, which all contacts have all the time; None for the laws.
@@ -80,7 +80,11 @@ class MidpointStep(eqx.Module):
         return self.contacts.rows @ v + self.contacts.drift
 
     def slips_at_start(self) -> Float[Array, "k rows"]:
-        """Relative velocities at the start, up to O(h²); normal ones as in the middle."""
+        """Relative velocities at the start, up to O(h²).
+
+        Those in the middle with the velocity there, v₀, are others where coordinates turn with a body: what rolls
+        seems to approach what carries it.
+        """
         return self.slips(self.start[1]) - self.turn
 
     def slips_at_end(self, v1: Vector) -> Float[Array, "k rows"]:

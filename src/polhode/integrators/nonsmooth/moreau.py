@@ -126,7 +126,7 @@ class Moreau(AbstractTimeStepper):
         everywhere = present.spread(jnp.concatenate((impulses / h, slips, work), axis=1), contacts_of(system).count)
         taken = memory.dissipation + everywhere[:, 2 * rows :]
         record = ContactRecord(everywhere[:, :rows], everywhere[:, rows : 2 * rows], taken)
-        left = ContactMemory(impulses, present.labels, taken, first_parts(step, impulses, slips))
+        left = ContactMemory(impulses, present.labels, taken, first_parts(step, impulses, step.slips(v1)))
         result = jnp.where(present.left_out <= step.closed, int(Result.too_many_contacts), _result(last, gap))
         carry = Carry((q1, v1), left, record.pack(joints / h))
         return carry, StepInfo(result.astype(jnp.int32), newton_iterations=last.number, residual=last.change)

@@ -39,8 +39,8 @@ _APART = 1e-12
 class Outlook(NamedTuple):
     """Changes of contacts ahead of the middle of a step, beyond what their rows there say.
 
-    - `bend`: gain of gaps until the middle of the next step. - `turn`: change of sliding velocities and spins until the
-      end of this one, by the turning of bodies and surfaces.
+    - `bend`: gain of gaps until the middle of the next step. - `turn`: change of relative velocities and spins until
+      the end of this one, by the turning of bodies, surfaces and frames of coordinates.
     """
 
     bend: Float[Array, " c"]
@@ -76,7 +76,7 @@ def look_ahead(
         bend = jnp.where(there.same, own, jnp.where(gap > 0, other, 0.0))
         bend = jnp.where(pressed, jnp.minimum(bend, 0.0), bend)
         noise = _ROUND_OFF * (size + jnp.abs(gap) + h * jnp.abs(rate))
-        turn = jnp.where(there.same[:, None], 0.5 * (there.slips - slips), 0.0).at[:, 0].set(0.0)
+        turn = jnp.where(there.same[:, None], 0.5 * (there.slips - slips), 0.0)
         blur = _ROUND_OFF * (jnp.abs(at.rows) @ jnp.abs(v) + jnp.abs(at.drift))
         return Outlook(jnp.where(jnp.abs(bend) > noise, bend, 0.0), jnp.where(jnp.abs(turn) > blur, turn, 0.0))
 
@@ -93,7 +93,11 @@ def locate_impact(step: MidpointStep, present: PresentContacts) -> MidpointStep:
         return step
     _, v = step.start
     rate = step.slips(v)[:, 0]
-    arrives = (rate < 0) & (step.contacts.gap + step.bend + step.h * rate <= step.closed) & (step.law.restitution > 0)
+    arrives = (
+        (step.slips_at_start()[:, 0] < 0)
+        & (step.contacts.gap + step.bend + step.h * rate <= step.closed)
+        & (step.law.restitution > 0)
+    )
     none = step.contacts.rows, step.contacts.drift, step.impact
     rows, drift, impact = jax.lax.cond(jnp.any(arrives), lambda: _locate(step, present, arrives), lambda: none)
     return dataclasses.replace(step, contacts=step.contacts._replace(rows=rows, drift=drift), impact=impact)
@@ -117,9 +121,10 @@ def _locate(
     C = step.contacts.gap + 0.125 * h * change
     square = B**2 - 4 * A * C
     meets = arrives & (B < 0) & (square > 0)
+    gain = change + 2 * step.turn[:, 0]
     speed = jnp.sqrt(jnp.where(meets, square, 1.0))
     delay = jnp.where(meets, 2 * C / (speed - jnp.where(meets, B, -1.0)), 0.0)
-    bounces = meets & (2 * step.law.restitution * speed > jnp.abs(change)) & (delay >= -0.5 * h)
+    bounces = meets & (2 * step.law.restitution * speed > jnp.abs(gain)) & (delay >= -0.5 * h)
     every = jnp.ones(len(before), bool)
     delassus = delassus_matrix(step.contacts, respond(step, free.factors, every).moved, every)
     alone = bounces & ~_is_disturbed(step, delassus, before + change, bounces, delay)

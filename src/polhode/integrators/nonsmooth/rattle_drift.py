@@ -41,8 +41,8 @@ class Departure(eqx.Module):
     """The data of a step at its start.
 
     - `system`: an `AbstractMechanical` with contacts on a group.
-    - `pressed`: contacts that carried a force at the end of the step before, and stay. - `guess`: of all impulses of the
-      step.
+    - `pressed`: contacts that carried a force at the end of the step before, and stay.
+    - `guess`: of all impulses of the step.
     """
 
     system: Any
