@@ -1,11 +1,13 @@
 """Bonded particles beside LAMMPS in one run, how their cost grows with their number, and the memory they take.
 
-    python benchmarks/particles.py [lammps] [scaling] [memory] [--edges 22 46] [--work 5e6] [--repeats 3]
+    python benchmarks/particles.py [lammps] [granular] [scaling] [memory] [--edges 22 46] [--work 5e6] [--repeats 3]
 
 `lammps`: `rodrigues` on `Particles` beside LAMMPS' BPM package (`bpm/rotational`, `fix nve/bpm/sphere`) on rings, on
 cubic blocks with bonds along the lattice, and on blocks of grains, in which only groups of 2 × 2 × 2 are bonded and
 the groups press on each other. Same places, bonds, masses, velocities at the start, step and number of steps, same
 skin of the neighbour lists.
+`granular`: grains with friction, Hertz and Mindlin with history, beside `pair_style granular`: a cubic lattice in a box
+under gravity, pressed together by 0.2 %, shaken and with random velocities.
 `scaling`: polhode alone in float64 and float32: the problem `torus`, and blocks and grains of `--edges`.
 `memory`: each number of particles in a process of its own: what the compiled run takes (arguments, results and scratch
 by XLA's account), and the peak of resident memory, per particle between both numbers of particles.
@@ -53,7 +55,7 @@ import numpy as np
 from scipy.spatial import KDTree
 
 import polhode as ph
-from polhode.particles import BondMaterial, Particles, Strength, builders
+from polhode.particles import BondMaterial, Box, ContactLaw, Hertz, Mindlin, Particles, Strength, builders
 
 H = 0.01
 """0.35 of 1/ω of the stiffest bond: 0.17 of what is stable."""
@@ -381,6 +383,81 @@ def scaling(options: argparse.Namespace) -> Rows:
     return rows
 
 
+# --- grains with friction ---------------------------------------------------------------------------------------------
+
+YOUNG, POISSON, RESTITUTION, FRICTION, STEP = 1e4, 0.3, 0.7, 0.5, 1e-3
+"""Of spheres of unit diameter and density; the step is a fifth of 1/ω of the contacts."""
+
+
+def friction_case(edge: int) -> tuple[Case, float]:
+    """Grains on a lattice that is 0.2 % too narrow, and the width of its box."""
+    layout, rng = builders.block((edge, edge, edge), diameter=0.998), np.random.default_rng(0)
+    x = layout.positions + 0.499 + 0.004 * rng.standard_normal(layout.positions.shape)
+    v, omega = (size * rng.standard_normal(x.shape) for size in (0.05, 0.1))
+    grains = builders.Layout(x, np.ones(len(x)), np.zeros((0, 2), int))
+    return Case(grains, v, omega, True), 0.998 * edge
+
+
+def friction_problem(case: Case, width: float) -> Any:
+    law = ContactLaw(Hertz(YOUNG, POISSON, RESTITUTION), Mindlin(FRICTION))
+    mass, box = np.pi / 6, Box((0, 0, 0), (width, width, np.inf))
+    options: dict[str, Any] = {"walls": (box,), "gravity": (0, 0, -1.0), "skin": 0.1}
+    system = Particles(mass, INERTIA * mass, 1.0, case.layout.positions, contact=law, **options)
+    start = system.start(case.layout.positions, case.v, case.omega)
+    return ph.Problem("grains", system, start, (0.0, 1.0), {}, "", {}, {}, {}, "rodrigues", STEP)
+
+
+def lammps_friction(lammps: Any, case: Case, width: float, steps: int) -> Run:
+    law = (
+        f"hertz/material {YOUNG} {RESTITUTION} {POISSON} tangential mindlin_rescale/force NULL 1.0 {FRICTION} "
+        "damping coeff_restitution limit_damping"
+    )
+    box = f"region box block 0 {width} 0 {width} 0 {width + 10}"
+    before = ["units lj", "boundary f f f", "newton off", "atom_style sphere", "comm_modify vel yes", box]
+    walls = (("z", "0 NULL"), ("x", f"0 {width}"), ("y", f"0 {width}"))
+    after = [
+        *("set type 1 diameter 1.0", "set type 1 density 1.0", "neighbor 0.1 bin"),
+        *("neigh_modify every 1 delay 0 check yes", "pair_style granular", f"pair_coeff * * {law}"),
+        *("fix 1 all nve/sphere", "fix 2 all gravity 1.0 vector 0 0 -1"),
+        *(f"fix wall{axis} all wall/gran granular {law} {axis}plane {ends}" for axis, ends in walls),
+        *(f"timestep {STEP}", "thermo 1000000000"),
+    ]
+    code = lammps(cmdargs=["-screen", "none", "-log", "none", "-nocite"])
+    try:
+        for line in (*before, "create_box 1 box"):
+            code.command(line)
+        n, x, v = case.n, case.layout.positions, case.v
+        code.create_atoms(n, list(range(1, n + 1)), [1] * n, x.reshape(-1).tolist(), v=v.reshape(-1).tolist())
+        for line in after:
+            code.command(line)
+        code.numpy.extract_atom("omega")[:n] = case.omega[code.numpy.extract_atom("id")[:n] - 1]
+        code.command("run 0 post no")
+        cpu, wall = time.process_time(), time.perf_counter()
+        code.command(f"run {steps} pre no post no")
+        cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+        order = np.argsort(code.numpy.extract_atom("id")[:n])
+        x, v, omega = (np.array(code.numpy.extract_atom(name)[:n])[order] for name in ("x", "v", "omega"))
+        return Run(cpu, wall, x, v, omega, 0, searches=int(code.get_thermo("nbuild")))
+    finally:
+        code.close()
+
+
+def granular(options: argparse.Namespace) -> Rows:
+    lammps, rows = lammps_class(), {}
+    for edge in options.edges:
+        one, width = friction_case(edge)
+        steps, name = steps_of(one.n, options), f"friction {edge}³"
+        ours = polhode_runs(friction_problem(one, width), steps)
+        runs = [(ours(), lammps_friction(lammps, one, width, steps)) for _ in range(options.repeats)]
+        for code, results in zip(("polhode", "LAMMPS"), zip(*runs, strict=True), strict=True):
+            rows[f"{name}, {code}"] = row(results, one, steps)
+        ratio = quotient(rows, f"{name}, LAMMPS", f"{name}, polhode")
+        apart = float(np.abs(runs[0][0].x - runs[0][1].x).max())
+        rows[f"{name}, LAMMPS over polhode"] = {"ratio": ratio, "largest distance of places": apart}
+        show(rows, *list(rows)[-3:])
+    return rows
+
+
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 
@@ -439,12 +516,12 @@ def show(rows: Rows, *names: str) -> None:
         print(f"{name}: " + ", ".join(cells), file=sys.stderr, flush=True)
 
 
-PARTS = {"lammps": beside, "scaling": scaling, "memory": memory}
+PARTS = {"lammps": beside, "granular": granular, "scaling": scaling, "memory": memory}
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", help="lammps, scaling, memory; all by default")
+    parser.add_argument("parts", nargs="*", help="lammps, granular, scaling, memory; all by default")
     parser.add_argument("--edges", type=int, nargs="+", default=[22, 46], help="particles along the edge of a block")
     parser.add_argument("--work", type=float, default=5e6, help="particles times steps of a run")
     parser.add_argument("--least", type=int, default=300, help="fewest steps of a run")

@@ -67,6 +67,8 @@ def test_floors_and_frictions_of_files_are_settings(pendulum):
     [
         (["nothing.urdf"], "There is no file"),
         (["{pendulum}", "--set", "pivt=1"], "Did you mean `pivot`?"),
+        (["{pendulum}", "--set", "flor=true"], "Did you mean the option `floor`?"),
+        (["{pendulum}", "--set", "friction=0.5"], "nothing touches"),
         (["{pendulum}", "--set", "floating=perhaps"], "true or false"),
         (["{pendulum}", "--set", "floating=true"], "<freejoint/>"),
     ],

@@ -154,6 +154,9 @@ def test_moving_both_bodies_moves_the_points(names):
     for seed in range(3):
         rng = np.random.default_rng(seed)
         (x, R), (y, S), (z, Q) = (random_pose(0.3, rng) for _ in range(3))
+        if names not in CLOSED_FORMS:
+            # Bodies deep in each other have several ways out that are shortest nearby, of which a search returns one.
+            y = x + 0.6 * (y - x) / np.linalg.norm(y - x)
         before = points_of(first, (x, R), second, (y, S))
         after = points_of(first, (z + Q @ x, Q @ R), second, (z + Q @ y, Q @ S))
         used = before.gap < 0.5 * APART

@@ -317,3 +317,13 @@ def test_other_methods_and_senseless_numbers_are_refused() -> None:
     model.add(F.JointStops(guide, (0.5, 1.0)))
     with pytest.raises(ValueError, match=r"joint `guide` by 0\.5"):
         ph.simulate(model.problem("minimal", t1=0.1, h=0.01))
+
+
+@pytest.mark.parametrize(
+    "method", ["moreau", *(pytest.param(m, marks=pytest.mark.exhaustive) for m in ("rattle", "generalized-alpha"))]
+)
+def test_a_brake_that_is_no_number_ends_the_run(method: str) -> None:
+    model, guide = slider(1.0)
+    model.add(F.JointFriction(guide, lambda t: jnp.where(t > 0.05, jnp.nan, 1.0), name="brake"))
+    with pytest.raises(ph.SimulationError, match="nonfinite_state"):
+        ph.simulate(model.problem("minimal", t1=0.1, h=0.01), method)

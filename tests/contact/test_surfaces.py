@@ -125,3 +125,29 @@ def test_bodies_slide_over_triangles_as_on_a_plane(ground: str, name: str) -> No
     np.testing.assert_allclose(run.bodies["body"].position, exact.bodies["body"].position, rtol=0, atol=1e-12)
     forces = [r.contacts["ground", "body"].force for r in (run, exact)]
     np.testing.assert_allclose(*forces, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["box", pytest.param("cylinder", marks=pytest.mark.exhaustive)])
+def test_bodies_larger_than_a_cube_of_triangles_rest_on_it(name: str) -> None:
+    """Its walls and its other face lie far within their extent, which is no overlap of those."""
+    body = ph.shapes.Box((2.0, 1.5, 0.4)) if name == "box" else ph.shapes.Cylinder(1.0, 0.4)
+    mesh, rng = cube(), np.random.default_rng(4)
+    for depth in (0.0, 1e-5, 1e-3, -1e-3):
+        for _ in range(5):
+            R = Rotation.from_euler("z", 90 * rng.integers(4), degrees=True).as_matrix()
+            place = np.array([*rng.uniform(-0.5, 0.5, 2), 0.7 - depth])
+            found = touching(body, (place, R), mesh)
+            np.testing.assert_allclose(np.min(found.gap), -depth, rtol=0, atol=1e-12)
+            down = found.normal[:, 2] < -0.999
+            assert np.all(found.gap[~down] > -depth - 1e-12)
+            assert np.sum(down) >= 3
+
+
+def test_triangles_that_share_no_vertices_have_neighbours_and_one_that_is_turned_over_is_named() -> None:
+    mesh = cube()
+    loose = ph.shapes.TriangleMesh(np.reshape(mesh.corners, (-1, 3)), np.arange(3 * len(mesh.faces)).reshape(-1, 3))
+    np.testing.assert_array_equal(loose.beyond, mesh.beyond)
+    faces = np.array(mesh.faces)
+    faces[3] = faces[3, ::-1]
+    with pytest.raises(ValueError, match=r"and 3 both run .*|3 and .* both run"):
+        ph.shapes.TriangleMesh(mesh.vertices, faces)

@@ -15,6 +15,7 @@ import pytest
 import polhode as ph
 from polhode.compiler.cache import disk_cache
 from polhode.compiler.llvm import jit
+from polhode.simulation.checkpoint.checkpoint import StoredCheckpoint
 from polhode.simulation.loops import host
 from polhode.spaces import Rn
 from polhode.storage import RunStore
@@ -468,3 +469,17 @@ def test_solutions_travel_between_processes():
     copy = pickle.loads(pickle.dumps(run))
     assert_same_bytes(run.frames, copy.frames)
     assert copy.stats == run.stats
+
+
+def test_memory_of_another_version_of_a_method_is_refused(tmp_path, monkeypatch):
+    """A run can begin in its last frame all the same."""
+    problem, path, method = ph.problems.get("heavy-top"), tmp_path / "run.zarr", "rkmk4"
+    ph.simulate(problem, method, h=1e-3, t1=2e-3, store=path)
+    of = StoredCheckpoint.of
+    other = lambda contents: of({name: x for name, x in contents.items() if name != "progress-0"})  # noqa: E731
+    monkeypatch.setattr(StoredCheckpoint, "of", other)
+    with pytest.raises(ValueError, match=r"`.*run\.zarr` can't go on to the same bytes.* begin in its last frame"):
+        ph.resume(path, t1=4e-3)
+    run = ph.simulate(problem, method, h=1e-3, t1=4e-3, initial=ph.load(path))
+    assert run.t[0] == 2e-3
+    assert run.stats["result"] == ph.Result.successful

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from polhode.assembly.coordinate_layout import AbstractLayout
-from polhode.checks import short_repr
+from polhode.checks import is_zero, short_repr
 from polhode.contact.distances import check_pair
 from polhode.contact.rules import ContactRule
 from polhode.contact.shape_contacts import PairGroup, ShapeContacts, ShapePair
@@ -55,7 +55,7 @@ def build_contacts(model: ModelParts, layout: AbstractLayout) -> ShapeContacts |
         return None
     groups, labels, rules = [], [], []
     for pairs in kinds.values():
-        group = PairGroup(
+        group = PairGroup.of(
             stack_trees([plain[id(pair.first_shape)] for pair in pairs]),
             stack_trees([plain[id(pair.second_shape)] for pair in pairs]),
             _nodes(layout, [pair.first for pair in pairs]),
@@ -181,7 +181,12 @@ def law_of(rules: Sequence[ContactRule]) -> ContactLaw:
     """The numbers of some rules."""
     numbers = lambda what: jnp.stack([jnp.asarray(getattr(rule, what), float) for rule in rules])  # noqa: E731
     friction = jnp.stack([jnp.broadcast_to(jnp.asarray(rule.friction, float), (2,)) for rule in rules])
-    law = ContactLaw(friction, numbers("restitution"), numbers("tangential_restitution"))
+    law = ContactLaw(
+        friction,
+        numbers("restitution"),
+        numbers("tangential_restitution"),
+        bounces=not all(is_zero(rule.restitution) for rule in rules),
+    )
     if not any(rule.has_moments for rule in rules):
         return law
     return dataclasses.replace(law, drilling=numbers("drilling"), rolling=numbers("rolling"))

@@ -67,6 +67,7 @@ def build_joint_contacts(model: ModelParts, layout: AbstractLayout, register: Tu
             friction=jnp.ones((count, 1)),
             restitution=jnp.stack([jnp.zeros(()) if s is None else s.restitution for s in stops]),
             tangential_restitution=jnp.zeros(count),
+            bounces=not all(s is None or checks.is_zero(s.restitution) for s in stops),
         ),
         limits=jnp.stack([jnp.asarray(none) if s is None else jnp.clip(s.limits, *none) for s in stops]),
         friction=jnp.stack([jnp.asarray(value, float) for value in constant]),

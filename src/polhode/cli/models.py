@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -94,6 +95,20 @@ def import_model(path: str, settings: dict[str, Any], command_options: ModelOpti
         return ph.load_model(path, **values, **options)
     except ImportError as error:
         fail(str(error), WRONG_USAGE)
+    except ValueError as error:
+        option = _option_meant(settings, str(error))
+        if option is None:
+            raise
+        raise ValueError(f"{error} Did you mean the option `{option}`?") from error
+
+
+def _option_meant(settings: dict[str, Any], message: str) -> str | None:
+    """The option that a setting is like which a message calls no joint; None for others."""
+    for key in settings:
+        near = difflib.get_close_matches(key, _OPTIONS, n=1, cutoff=0.7)
+        if near and f"no joint `{key}`" in message:
+            return near[0]
+    return None
 
 
 def _folders(value: Any) -> list[Any]:

@@ -155,4 +155,5 @@ def _join_laws(first: ContactLaw, second: ContactLaw) -> ContactLaw:
         jnp.concatenate((first.tangential_restitution, second.tangential_restitution)),
         lengths("drilling"),
         lengths("rolling"),
+        first.bounces or second.bounces,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -12,7 +13,8 @@ from jaxtyping import Array, Float, Int
 
 from polhode.compiler.primitives.row_loop import scan_rows
 from polhode.contact.distances import APART, ContactPoints, contact_points, has_search, match, slots
-from polhode.contact.shapes import AbstractShape
+from polhode.contact.shapes import AbstractShape, Plane
+from polhode.contact.shapes.shape import AbstractConvex, Pose
 from polhode.linalg.blocks import Indices
 from polhode.linalg.segment_sum import take
 from polhode.spaces.base import Point, Vector
@@ -22,9 +24,11 @@ from polhode.systems.mechanical.contact_set import (
     ContactLaw,
     ContactsAhead,
     PresentContacts,
-    one_hot,
     pick,
 )
+
+_NEAR = 1e-3
+"""Distance of spheres around shapes, in parts of their radii, from which on their shapes certainly don't touch."""
 
 
 class ShapePair(NamedTuple):
@@ -87,12 +91,23 @@ class PairGroup(eqx.Module):
     """Pairs of shapes of two kinds.
 
     - `first`, `second`: their shapes, stacked. - `nodes`: rows of a motion that carry them, shapes (pairs,).
+    - `reach`: sums of the radii of spheres around both, without that of a plane; None where no spheres bound them.
     """
 
     first: AbstractShape
     second: AbstractShape
     first_nodes: Indices = eqx.field(static=True)
     second_nodes: Indices = eqx.field(static=True)
+    reach: Float[Array, " pairs"] | None = None
+
+    @classmethod
+    def of(cls, first: AbstractShape, second: AbstractShape, first_nodes: Indices, second_nodes: Indices) -> PairGroup:
+        """Such pairs, with their reach."""
+        ends = [shape for shape in (first, second) if not isinstance(shape, Plane)]
+        if not all(isinstance(shape, AbstractConvex) for shape in ends):
+            return cls(first, second, first_nodes, second_nodes)
+        radii = [jax.vmap(lambda shape: shape.bounding_radius)(shape) for shape in ends]
+        return cls(first, second, first_nodes, second_nodes, jax.lax.stop_gradient(sum(radii[1:], radii[0])))
 
     @property
     def slots(self) -> int:
@@ -105,14 +120,26 @@ class PairGroup(eqx.Module):
         return len(self.first_nodes.numbers) * self.slots
 
     def rank(self, poses: Any, first: int, ranking: Ranking) -> Ranking:
-        """The ranking with the points of all pairs, in one loop; `first`: number of the first of them."""
+        """The ranking with the points of all pairs, in one loop; `first`: number of the first of them.
+
+        Of pairs whose spheres are farther apart than the last contact of the ranking no points are computed.
+        """
 
         def visit(_: None, ranking: Ranking, pair: Any) -> tuple[Ranking, None]:
-            number, *ends = pair
-            points = contact_points(*ends)
-            for slot in range(self.slots):
-                ranking = ranking.insert(number + slot, jax.tree.map(lambda x, slot=slot: x[slot], points))
-            return ranking, None
+            number, reach, *ends = pair
+
+            def insert(ranking: Ranking) -> Ranking:
+                points = contact_points(*ends)
+                for slot in range(self.slots):
+                    ranking = ranking.insert(number + slot, jax.tree.map(lambda x, slot=slot: x[slot], points))
+                return ranking
+
+            if reach is None:
+                return insert(ranking), None
+            apart = _distance_of_spheres(reach, *ends)
+            near = apart < jnp.maximum(ranking.points.gap[-1], _NEAR * reach)
+            skip = lambda ranking: ranking._replace(left_out=jnp.minimum(ranking.left_out, apart))  # noqa: E731
+            return jax.lax.cond(near, insert, skip, ranking), None
 
         return scan_rows(visit, None, ranking, self._ends(poses, first))[0]
 
@@ -120,29 +147,36 @@ class PairGroup(eqx.Module):
         """Some contacts, with the points of those that are of these pairs, in one loop."""
 
         def visit(_: None, selection: Selection, pair: Any) -> tuple[Selection, None]:
-            number, *ends = pair
-            points = contact_points(*ends)
-            old: Any = selection.points
-            nearest = selection.nearest
-            for slot in range(self.slots):
-                here = selection.number == number + slot
-                own = jax.tree.map(lambda x, slot=slot: x[slot], points)
-                old = jax.tree.map(
-                    lambda new, o, here=here: jnp.where(jnp.reshape(here, (-1, *(1,) * (o.ndim - 1))), new, o), own, old
-                )
-                nearest = jnp.where(here, jnp.min(points.gap), nearest)
-            return selection._replace(points=old, nearest=nearest), None
+            number, _, *ends = pair
+
+            def look(selection: Selection) -> Selection:
+                points = contact_points(*ends)
+                old: Any = selection.points
+                nearest = selection.nearest
+                for slot in range(self.slots):
+                    here = selection.number == number + slot
+                    own = jax.tree.map(lambda x, slot=slot: x[slot], points)
+                    old = jax.tree.map(
+                        lambda new, o, here=here: jnp.where(jnp.reshape(here, (-1, *(1,) * (o.ndim - 1))), new, o),
+                        own,
+                        old,
+                    )
+                    nearest = jnp.where(here, jnp.min(points.gap), nearest)
+                return selection._replace(points=old, nearest=nearest)
+
+            here = (selection.number >= number) & (selection.number < number + self.slots)
+            return jax.lax.cond(jnp.any(here), look, lambda selection: selection, selection), None
 
         return scan_rows(visit, None, selection, self._ends(poses, first))[0]
 
     def _ends(self, poses: Any, first: int) -> Any:
-        """Of each pair the number of its first point, and both shapes with the poses of their bodies."""
+        """Of each pair the number of its first point, the reach, and both shapes with the poses of their bodies."""
         numbers = first + self.slots * np.arange(len(self.first_nodes.numbers))
         ends = [
             (take(poses.x, nodes.numbers), take(poses.R, nodes.numbers))
             for nodes in (self.first_nodes, self.second_nodes)
         ]
-        return jnp.asarray(numbers), self.first, ends[0], self.second, ends[1]
+        return jnp.asarray(numbers), self.reach, self.first, ends[0], self.second, ends[1]
 
     def points(self, poses: Any) -> ContactPoints:
         """The points of all pairs, one after the other."""
@@ -294,20 +328,48 @@ class ShapeContacts(AbstractContactSet):
             return w, motion.twists.u + jnp.cross(motion.poses.x, w)
 
         w, u = jax.jacfwd(at_origin)(jnp.zeros(system.n))
+        carriers = system.coordinates.carriers
+        if carriers is not None:
+            return self._along_screws(number, point, carriers, w, u)
         spins, slips = jnp.zeros((self.room, 3, system.n)), jnp.zeros((self.room, 3, system.n))
         for nodes, sign in ((self.second_nodes, 1.0), (self.first_nodes, -1.0)):
-            among = one_hot(number, self.count)
+            own = self._pick_nodes(number, nodes)
             for node in np.unique(nodes[nodes < len(w) - 1]).tolist():
-                here = sign * jnp.sum(among[:, nodes == node], axis=1)[:, None, None]
+                here = jnp.where(own == node, sign, 0.0)[:, None, None]
                 across = jnp.cross(w[node][None], point[:, :, None], axisa=1, axisb=1, axisc=1)
                 spins, slips = spins + here * w[node], slips + here * (u[node] + across)
         return spins, slips
 
+    def _along_screws(
+        self,
+        number: Int[Array, " c"],
+        point: Float[Array, "c 3"],
+        carriers: Sequence[np.ndarray],
+        w: Float[Array, "nodes 3 n"],
+        u: Float[Array, "nodes 3 n"],
+    ) -> tuple[Float[Array, "c 3 n"], Float[Array, "c 3 n"]]:
+        """The same where a velocity moves all its nodes as one body, so that it has one screw for them all."""
+        n = w.shape[2]
+        moves = np.zeros((len(w), n))
+        for node, own in enumerate(carriers):
+            moves[node, own] = 1.0
+        signs = np.concatenate((moves[self.second_nodes] - moves[self.first_nodes], np.zeros((1, n))))
+        one, each = np.argmax(moves, axis=0), np.arange(n)
+        here = pick(number, jnp.asarray(signs))[:, None]
+        w, u = w[one, :, each].T, u[one, :, each].T
+        across = jnp.cross(w[None], point[:, :, None], axisa=1, axisb=1, axisc=1)
+        return here * w, here * (u + across)
+
     def _surface(self, number: Int[Array, " c"], system: Any, q: Point) -> Float[Array, "c 3"]:
         """Velocities of the surfaces of first bodies in the inertial frame."""
         assert self.surface_velocity is not None
-        R = take(system.motion(q).poses.R, self.first_nodes)
-        return pick(number, jnp.einsum("kij,kj->ki", R, self.surface_velocity))
+        R, own = system.motion(q).poses.R, self._pick_nodes(number, self.first_nodes)
+        turns = jnp.sum(jnp.where((own[:, None] == np.arange(len(R)))[:, :, None, None], R, 0.0), axis=1)
+        return jnp.einsum("kij,kj->ki", turns, pick(number, self.surface_velocity))
+
+    def _pick_nodes(self, number: Int[Array, " c"], nodes: np.ndarray) -> Int[Array, " c"]:
+        """The nodes of contacts of these numbers; -1 for slots that are empty."""
+        return jnp.where(number < self.count, pick(number, jnp.asarray(nodes)), -1)
 
     def columns(
         self, system: Any, q: Point, here: ContactKinematics, there: ContactKinematics
@@ -350,6 +412,17 @@ class ShapeContacts(AbstractContactSet):
         if self.law.rows == 3:
             return slips
         return jnp.concatenate((slips, jnp.einsum("kij,kj->ki", frames, w2 - w1)), axis=1)
+
+
+def _distance_of_spheres(reach: Array, first: AbstractShape, pose: Pose, second: AbstractShape, other: Pose) -> Array:
+    """A length that no gap of two shapes is below, unless it is negative, from spheres around them."""
+    (x, R), (y, S) = first.pose_in(pose), second.pose_in(other)
+    if isinstance(first, Plane):
+        return jax.lax.stop_gradient((y - x) @ R[:, 2] - reach)
+    if isinstance(second, Plane):
+        return jax.lax.stop_gradient((x - y) @ S[:, 2] - reach)
+    away = jax.lax.stop_gradient(y - x)
+    return jnp.sqrt(away @ away) - reach
 
 
 def _split(points: ContactPoints, part: slice, shape: tuple[int, int]) -> ContactPoints:

@@ -90,6 +90,9 @@ def load_model(
     if stick_velocity is not None:
         stick_velocity = float(checks.positive("stick_velocity", stick_velocity, (), "below which joints stick"))
     rigid = checks.choice("joint_law", joint_law, ("smooth", "rigid")) == "rigid"
+    touch = ContactOptions(checks.flag("contacts", contacts), read_floor(floor), friction)
+    if friction is not None and not touch.requested:
+        raise ValueError("`friction` is of contacts, and nothing touches: give `floor` or `contacts=True` as well.")
     request = LoadRequest(
         mapping("positions", positions),
         mapping("velocities", velocities),
@@ -97,7 +100,7 @@ def load_model(
         checks.flag("floating", floating),
         checks.flag("check_inertia", check_inertia),
         ImportOptions(mapping("controls", controls), checks.flag("limits", limits), stick_velocity, rigid),
-        ContactOptions(checks.flag("contacts", contacts), read_floor(floor), friction),
+        touch,
         folders(mesh_paths),
     )
     return load(path, request)

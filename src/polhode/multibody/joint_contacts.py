@@ -179,10 +179,13 @@ class JointContacts(AbstractContactSet):
     def kinematics(self, system: Any, t: Array, q: Point) -> ContactKinematics:
         gap, is_lower = self._ways(system, q)
         differentiate = jax.jacfwd if system.n <= self.count else jax.jacrev
-        along = differentiate(lambda v: self.rates(system, q, v))(jnp.zeros(system.n))
+        along, hold = differentiate(lambda v: self.rates(system, q, v))(jnp.zeros(system.n)), self.hold(t)
+        if self.brakes:
+            # Comparisons in the laws would take a friction that is no number for none.
+            along = jnp.where(jnp.isnan(hold)[:, None], jnp.nan, along)
         rows = jnp.stack((_normals(along, gap, is_lower), along), axis=1)
         feature = jnp.where(is_lower, 0, 1).astype(jnp.int32)
-        return ContactKinematics(gap, rows, jnp.zeros((self.count, 2)), feature, (gap, is_lower, along), self.hold(t))
+        return ContactKinematics(gap, rows, jnp.zeros((self.count, 2)), feature, (gap, is_lower, along), hold)
 
     def ahead(self, system: Any, t: Array, q: Point, v: Vector, present: PresentContacts) -> ContactsAhead:
         del t

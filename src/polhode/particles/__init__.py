@@ -13,7 +13,17 @@ from polhode.particles.builders import block as block
 from polhode.particles.builders import chain as chain
 from polhode.particles.builders import packing as packing
 from polhode.particles.builders import torus as torus
+from polhode.particles.interactions import GrainStates as GrainStates
 from polhode.particles.interactions import ParticleStates as ParticleStates
+from polhode.particles.laws.capillary import CapillaryBridge as CapillaryBridge
+from polhode.particles.laws.contact_law import ContactLaw as ContactLaw
+from polhode.particles.laws.hertz import Hertz as Hertz
+from polhode.particles.laws.hooke import Hooke as Hooke
+from polhode.particles.laws.jkr import JKR as JKR
+from polhode.particles.laws.resistance import RollingResistance as RollingResistance
+from polhode.particles.laws.resistance import TwistingResistance as TwistingResistance
+from polhode.particles.laws.tangential import Mindlin as Mindlin
+from polhode.particles.laws.tangential import TangentialSpring as TangentialSpring
 from polhode.particles.model_particles import ParticleGroup as ParticleGroup
 from polhode.particles.sharding import ShardedParticles as ShardedParticles
 from polhode.particles.sharding import sharded as sharded

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -12,6 +13,7 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.checks import short_repr
 from polhode.particles.bonds import BondMaterial
+from polhode.particles.laws.contact_law import ContactLaw
 from polhode.particles.walls import AbstractWall
 
 
@@ -30,6 +32,27 @@ def walls_of(walls: Sequence[AbstractWall], contact: Any) -> tuple[AbstractWall,
     if walls and checks.is_concrete(contact) and not np.any(np.asarray(contact)):
         raise ValueError("Walls need `wall_contact` (or `contact`) greater than zero, or they push nobody back.")
     return tuple(walls)
+
+
+def contact_laws(contact: Any, wall_contact: Any, damping: Any) -> tuple[ContactLaw | None, ContactLaw | None]:
+    """The laws of contacts with history, of particles and of walls; None where constants say it all.
+
+    Raises ValueError if one is a law and the other a number, and for damping besides a law.
+    """
+    at_walls = contact if wall_contact is None else wall_contact
+    law, wall_law = (value if isinstance(value, ContactLaw) else None for value in (contact, at_walls))
+    if law is not None and wall_law is None:
+        raise ValueError(f"`wall_contact` must be a `ContactLaw` as `contact` is, got {short_repr(wall_contact)}.")
+    if law is None and wall_law is not None and not checks.is_zero(contact):
+        raise ValueError(f"`contact` must be a `ContactLaw` as `wall_contact` is, or zero, got {short_repr(contact)}.")
+    if (law is not None or wall_law is not None) and not checks.is_zero(damping):
+        raise ValueError("`contact_damping` goes with constants. A `ContactLaw` has its `restitution` instead.")
+    return law, wall_law
+
+
+def cast_law(law: ContactLaw | None, kind: Any) -> ContactLaw | None:
+    """The law with numbers of this type."""
+    return jax.tree.map(lambda a: a.astype(kind), law)
 
 
 def not_negative(name: str, value: Any) -> Array:

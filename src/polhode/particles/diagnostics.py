@@ -65,8 +65,12 @@ class AbstractParticles(AbstractSphereInteractions):
                 raise ValueError(f"`{name}` must have shape {shapes[0]}, a row for each particle, got {shape}.")
         parts = [jnp.broadcast_to(jnp.asarray(a, dtype), (n, 3)) for a in (velocities, angular_velocities)]
         q = jnp.zeros((n, 4), dtype).at[:, 0].set(1) if rotations is None else jnp.asarray(rotations, dtype)
-        whole = () if self.limits is None else (self.intact,)
-        return self.states(*map(self.to_storage_order, (jnp.asarray(positions, dtype), q, *parts)), *whole)
+        whole = () if self.limits is None and not self.has_history else (self.intact,)
+        accounts = ()
+        if self.has_history:
+            accounts = (jnp.zeros(len(self.stored_names) + len(self.lost_names), dtype),)
+        places = map(self.to_storage_order, (jnp.asarray(positions, dtype), q, *parts))
+        return self.states(*places, *whole, *accounts)
 
     def check(self, t: float, state: State) -> None:
         """Refuses overlaps with particles or walls by more than 0.3 of the reach, which would burst apart.
@@ -118,6 +122,7 @@ class AbstractParticles(AbstractSphereInteractions):
         parts = bonds.energies(self.shear, self.per_bond, Pair(d, select(q, i), select(q, j), 1.0))
         whole = state[4] if len(state) > 4 else 1.0
         bending, axial, shear = (jnp.sum(whole * part) for part in parts)
+        stored = self._accounts(state, self.stored_names, 0)
         height = sum(self.masses * g * a for g, a in zip(self.gravity, x, strict=True))
         return {
             "translation": self.translational_energy(state),
@@ -125,10 +130,19 @@ class AbstractParticles(AbstractSphereInteractions):
             "bending": bending,
             "axial": axial,
             "shear": shear,
-            "contact": self._contact_energy(x, d, whole),
-            "wall": self._wall_energy(x),
+            "contact": self._contact_energy(x, d, whole) if self.law is None else stored["contact"],
+            "wall": self._wall_energy(x) if self.wall_law is None else stored["wall"],
             "gravity": -jnp.sum(height),
+            **{name: value for name, value in stored.items() if name not in ("contact", "wall")},
         }
+
+    def _accounts(self, state: State, names: tuple[str, ...], first: int) -> dict[str, Array]:
+        return {name: state[5][first + k] for k, name in enumerate(names)}
+
+    def dissipation(self, state: State) -> dict[str, Array]:
+        """What contacts with history have dissipated since the start, by kind: damping, cohesion, sliding, rolling,
+        twisting, as far as their laws have them."""
+        return self._accounts(state, self.lost_names, len(self.stored_names))
 
     def _contact_energy(self, x: Vectors, d: Vectors, whole: Any) -> Array:
         total = jnp.zeros((), self.masses.dtype)
@@ -157,7 +171,7 @@ class AbstractParticles(AbstractSphereInteractions):
     @property
     def conservative(self) -> bool:
         """Whether nothing is damped and nothing breaks."""
-        return not self.damped and self.limits is None
+        return not self.damped and self.limits is None and not self.lost_names
 
     @property
     def kept_momenta(self) -> tuple[str, ...]:
@@ -174,6 +188,8 @@ class AbstractParticles(AbstractSphereInteractions):
             "spin": lambda t, s: self.spin(s),
             "angular_momentum": lambda t, s: self.angular_momentum(s),
         }
+        if self.has_history:
+            observables["dissipation"] = lambda t, s: self.dissipation(s)
         return observables if self.limits is None else {**observables, "whole": lambda t, s: self.of_bonds(s[4])}
 
     @property
@@ -190,6 +206,8 @@ class AbstractParticles(AbstractSphereInteractions):
     def invariants(self) -> dict[str, Observable]:
         energy = super().invariants() if self.conservative else {}
         outputs = self.outputs()
+        if self.lost_names and not self.damped and self.limits is None:
+            energy = {"energy_balance": lambda t, s: self.energy(s) + sum(self.dissipation(s).values())}
         return {**energy, **{name: outputs[name] for name in self.kept_momenta}}
 
     # --- stable steps -----------------------------------------------------------------------------------------------
@@ -215,8 +233,22 @@ class AbstractParticles(AbstractSphereInteractions):
             depth = (1.25 * mass * speed**2 / jnp.where(K > 0, K, 1.0)) ** 0.4
             return jnp.sqrt(1.5 * K * jnp.sqrt(depth) / mass) / reach
 
+        if self.has_history:
+            return self._law_frequency(v, speed)
         pairs = hertz(self.contact, 0.5 * m, 2 * speed(v - jnp.mean(v, axis=0)), D) if self.n > 1 else jnp.zeros(())
         return jnp.maximum(pairs, hertz(self.wall_contact, m, speed(v), 0.5 * D)) if self.walls else pairs
+
+    def _law_frequency(self, v: Array, speed: Callable[[Array], Array]) -> Array:
+        m, _r = jnp.min(self.masses), 0.5 * jnp.min(self.diameters)
+        lever = jnp.max(self.masses * (0.5 * self.diameters) ** 2 / self.inertias)
+        largest = jnp.zeros(())
+        if self.law is not None and self.n > 1:
+            apart = 2 * speed(v - jnp.mean(v, axis=0))
+            largest = self.law.frequency(0.5 * m, lever, 0.25 * jnp.max(self.diameters), apart)
+        if self.wall_law is not None:
+            at_wall = self.wall_law.frequency(m, lever, 0.5 * jnp.max(self.diameters), speed(v))
+            largest = jnp.maximum(largest, at_wall)
+        return largest
 
     def damping_rate(self) -> Float[Array, ""]:
         """An upper bound of the rates at which dampers of bonds and one contact slow particles down."""

@@ -14,13 +14,15 @@ from jaxtyping import Array, Float, Int
 
 from polhode.particles import bonds, contacts
 from polhode.particles.bonds import Constants, Pair, Shear, Slots
+from polhode.particles.contact_history import ContactMemory, Total, add_pairs, add_walls, follow
+from polhode.particles.laws.contact_law import ContactLaw
 from polhode.particles.neighbours import Neighbours, stale
 from polhode.particles.walls import AbstractWall
 from polhode.result_codes import Result
 from polhode.spaces.component_arrays import Vectors, add, add_scaled, scale, subtract
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
-from polhode.systems.separable import AbstractSeparable, BodyStates, Loads, PoseComponents, Rest, Surroundings
+from polhode.systems.separable import AbstractSeparable, BodyStates, Loads, Motion, PoseComponents, Rest, Surroundings
 
 _UNROLL, _MANY = 4, 30_000
 """Bonds or neighbours evaluated per pass over the particles; one at a time from this number of particles on, where the
@@ -40,6 +42,21 @@ class ParticleStates(NamedTuple):
     whole: Float[Array, " m"]
 
 
+class GrainStates(NamedTuple):
+    """`ParticleStates` of particles whose contacts have history.
+
+    `accounts`: energies that contacts store, then those that they have dissipated since the start, in the order of
+    `stored_names` and `lost_names` of the system.
+    """
+
+    x: Float[Array, "n 3"]
+    q: Float[Array, "n 4"]
+    v: Float[Array, "n 3"]
+    omega: Float[Array, "n 3"]
+    whole: Float[Array, " m"]
+    accounts: Float[Array, " k"]
+
+
 class AbstractSphereInteractions(AbstractSeparable):
     """Interactions between spheres on one device or in domains of several.
 
@@ -48,6 +65,8 @@ class AbstractSphereInteractions(AbstractSeparable):
 
     - `slots`, `constants`, `dampers`: of the bonds of each particle, shape (most bonds of one, n); `pairs`, `per_bond`,
       `limits`: of each bond.
+    - `law`, `wall_law`: of contacts with history, in place of `contact` and `wall_contact`. - `attraction`: distance of
+      surfaces at which contacts may still hold. - `alike`: whether all masses and diameters are equal.
     - `free`: whether neither walls nor gravity act. - `touching`: whether particles have contacts.
     - `capacity`: length of the neighbour lists. The others: see `Particles`.
     """
@@ -68,7 +87,11 @@ class AbstractSphereInteractions(AbstractSeparable):
     wall_contact: Float[Array, ""]
     contact_damping: Float[Array, ""] | None
     walls: tuple[AbstractWall, ...]
+    law: ContactLaw | None
+    wall_law: ContactLaw | None
+    attraction: Float[Array, ""]
     skin: Float[Array, ""]
+    alike: bool = eqx.field(static=True)
     shear: Shear = eqx.field(static=True)
     bonded_contacts: bool = eqx.field(static=True)
     touching: bool = eqx.field(static=True)
@@ -78,8 +101,13 @@ class AbstractSphereInteractions(AbstractSeparable):
     # How particles read each other: the only differences between one and several devices.
 
     @abc.abstractmethod
-    def search(self, x: Vectors, capacity: int, skin: Any = 0.0) -> tuple[Neighbours, Array]:
-        """Lists of neighbours within reach and half the skin, and a `Result` code."""
+    def search(
+        self, x: Vectors, capacity: int, skin: Any = 0.0, whole: Array | None = None
+    ) -> tuple[Neighbours, Array]:
+        """Lists of neighbours within reach and half the skin, and a `Result` code.
+
+        `whole`: 1 for each bond at the slots that keeps its ends out of the lists; None if all do.
+        """
 
     @abc.abstractmethod
     def bond_reader(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
@@ -110,6 +138,8 @@ class AbstractSphereInteractions(AbstractSeparable):
     @property
     def state_type(self) -> Any:
         """The named tuple of states."""
+        if self.has_history:
+            return GrainStates
         return BodyStates if self.limits is None else ParticleStates
 
     @property
@@ -120,18 +150,74 @@ class AbstractSphereInteractions(AbstractSeparable):
     @property
     def state_space(self) -> Any:
         space = super().state_space
+        if self.has_history:
+            return product(*space.spaces, Rn(self.bonds), Rn(len(self.stored_names) + len(self.lost_names)))
         return space if self.limits is None else product(*space.spaces, Rn(self.bonds))
+
+    # --- contacts with history ----------------------------------------------------------------------------------------
+
+    @property
+    def has_history(self) -> bool:
+        return self.law is not None or self.wall_law is not None
+
+    @property
+    def stored_names(self) -> tuple[str, ...]:
+        """Names of the energies that contacts with history store."""
+        of_pairs, of_walls = (() if law is None else law.energy_names for law in (self.law, self.wall_law))
+        walls = ("wall" if name == "contact" else name for name in of_walls)
+        return tuple(dict.fromkeys((*of_pairs, *walls)))
+
+    @property
+    def lost_names(self) -> tuple[str, ...]:
+        """Names of the energies that contacts with history dissipate."""
+        laws = (law for law in (self.law, self.wall_law) if law is not None)
+        return tuple(dict.fromkeys(name for law in laws for name in law.loss_names))
+
+    def loads_after(self, motion: Motion, rest: Rest, around: Surroundings) -> tuple[Loads, Rest, Surroundings]:
+        if not self.has_history:
+            return super().loads_after(motion, rest, around)
+        other, memory, kind = self.loads(motion.places, rest, around), around.lists, self.masses.dtype
+        zeros = lambda names: {name: jnp.zeros(self.n, kind) for name in names}  # noqa: E731
+        energies = zeros(self.stored_names), zeros(self.lost_names), zeros(self.lost_names)
+        total = Total(other.force, other.moment, *energies)
+        if self.touching and self.law is not None:
+            total, pairs = add_pairs(self, self.law, motion, memory, total)
+            memory = memory._replace(pairs=pairs)
+        if self.wall_law is not None:
+            total, walls = add_walls(self, self.wall_law, motion, memory.walls, total)
+            memory = memory._replace(walls=walls)
+
+        def of_all(parts: dict[str, Array], names: tuple[str, ...]) -> Array:
+            return jnp.stack([jnp.sum(parts[name]) for name in names]) if names else jnp.zeros(0, kind)
+
+        stored = of_all(total.stored, self.stored_names)
+        lost, power = (of_all(parts, self.lost_names) for parts in (total.lost, total.power))
+        lost = lost + 0.5 * motion.h * (memory.power + power) + rest[1][len(stored) :]
+        memory = memory._replace(power=power)
+        accounts = jnp.concatenate((stored, lost))
+        return Loads(total.force, total.moment), (rest[0], accounts), around._replace(lists=memory)
 
     # --- what acts --------------------------------------------------------------------------------------------------
 
     def surroundings(self, places: PoseComponents) -> Surroundings:
-        if not self.touching:
+        if not self.touching and not self.has_history:
             return super().surroundings(places)
-        return Surroundings(*self.search(places.x, self.capacity, self.skin))
+        kind, code = self.masses.dtype, jnp.zeros((), jnp.int32)
+        lists = Neighbours(jnp.zeros((0, self.n), jnp.int32), places.x, code)
+        if self.touching:
+            lists, code = self.search(places.x, self.capacity, self.skin)
+        if not self.has_history:
+            return Surroundings(lists, code)
+        pairs: Any = () if self.law is None else self.law.start(lists.members.shape, kind)
+        law, faces = self.wall_law, len(self.faces(places.x))
+        walls = () if law is None else tuple(law.start((self.n,), kind) for _ in range(faces))
+        return Surroundings(ContactMemory(*lists, pairs, walls, jnp.zeros(len(self.lost_names), kind)), code)
 
     def after_move(self, places: PoseComponents, rest: Rest, around: Surroundings) -> tuple[Rest, Surroundings]:
+        breaks = jnp.zeros((), bool)
         if self.limits is not None:
-            rest = (rest[0] * self._intact_bonds(places),)
+            whole = rest[0] * self._intact_bonds(places)
+            breaks, rest = jnp.any(whole != rest[0]), (whole, *rest[1:])
         if self.walls:
             through = [jnp.any(distance < -self.diameters) for distance, _ in self.faces(places.x)]
             code = jnp.where(jnp.any(jnp.stack(through)), int(Result.lost_particles), 0).astype(jnp.int32)
@@ -139,8 +225,16 @@ class AbstractSphereInteractions(AbstractSeparable):
         if not self.touching:
             return rest, around
         is_stale = stale(around.lists, places.x, self.skin)
-        search = lambda around, x: Surroundings(*self.search(x, self.capacity, self.skin))  # noqa: E731
-        return rest, jax.lax.cond(is_stale, search, lambda around, x: around, around, places.x)
+        if self.law is None:
+            search = lambda around, x: Surroundings(*self.search(x, self.capacity, self.skin))  # noqa: E731
+            return rest, jax.lax.cond(is_stale, search, lambda around, x: around, around, places.x)
+
+        def renew(around: Surroundings, x: Vectors, rest: Rest) -> Surroundings:
+            # Ends of bonds that broke are neighbours from now on.
+            lists, code = self.search(x, self.capacity, self.skin, self.whole(rest))
+            return Surroundings(follow(around.lists, lists), code)
+
+        return rest, jax.lax.cond(is_stale | breaks, renew, lambda around, x, rest: around, around, places.x, rest)
 
     def _intact_bonds(self, places: PoseComponents) -> Array:
         """1 where a bond bears its load, 0 where it breaks; independent of the order of bonds."""
@@ -158,9 +252,9 @@ class AbstractSphereInteractions(AbstractSeparable):
         if self.bonds:
             f, torque = self._bond_loads(places, rest)
             force, moment = add(force, f), torque
-        if self.touching:
+        if self.touching and self.law is None:
             force = self._contacts(places.x, around, force)
-        for distance, normal in self.faces(places.x):
+        for distance, normal in self.faces(places.x) if self.wall_law is None else ():
             radius = 0.5 * self.diameters
             delta = jnp.maximum(1 - distance / radius, 0.0)
             force = add_scaled(force, contacts.hertz(self.wall_contact, delta) / radius, normal)
@@ -188,10 +282,17 @@ class AbstractSphereInteractions(AbstractSeparable):
         partner = self.slots.partner if self.touches_bonded else None
         return _sum_slots(one, (self.constants, self.slots.sign, self.ends_of_slots, partner, whole), (zero, zero))
 
+    def excluded_partners(self, whole: Array | None, me: Array) -> Array | None:
+        """Numbers that neighbour lists leave out at each slot; None for no bonds."""
+        partner = self.slots.partner
+        if not partner.shape[0] or (self.law is not None and self.bonded_contacts):
+            return None
+        return partner if whole is None else jnp.where(whole > 0, partner, me)
+
     @property
     def touches_bonded(self) -> bool:
         """Whether ends of bonds may be in contact."""
-        return self.touching and (self.bonded_contacts or self.limits is not None)
+        return self.touching and self.law is None and (self.bonded_contacts or self.limits is not None)
 
     def _contacts(self, x: Vectors, around: Surroundings, total: Vectors) -> Vectors:
         """`total` plus the contact forces of neighbours."""

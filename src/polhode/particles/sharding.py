@@ -31,7 +31,18 @@ _OF_PARTICLES = ("masses", "inertias")
 _OF_SLOTS = ("slots", "constants", "dampers")
 _OF_BONDS = ("pairs", "per_bond", "limits")
 # Contacts need the diameters of any neighbours; these never change.
-_EVERYWHERE = ("diameters", "gravity", "contact", "wall_contact", "contact_damping", "walls", "skin")
+_EVERYWHERE = (
+    "diameters",
+    "gravity",
+    "contact",
+    "wall_contact",
+    "contact_damping",
+    "walls",
+    "skin",
+    "law",
+    "wall_law",
+    "attraction",
+)
 
 
 class ShardedParticles(AbstractParticles):
@@ -59,14 +70,15 @@ class ShardedParticles(AbstractParticles):
     def original(self, state: State) -> Any:
         """A state, or saved states with further axes in front, in the order of particles and bonds of the user."""
         parts = [a[..., np.asarray(self.place), :] for a in state[:4]]
-        return self.state_type(*parts, *(a[..., np.asarray(self.bond_place)] for a in state[4:]))
+        whole = (a[..., np.asarray(self.bond_place)] for a in state[4:5])
+        return self.state_type(*parts, *whole, *state[5:])
 
     @property
     def states(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
         # Runs build states from plain arrays and from results of steps; both are placed on devices here.
         sharding = NamedSharding(self.mesh, _FIRST)
         on_devices = lambda a: jax.lax.with_sharding_constraint(jnp.asarray(a), sharding)  # noqa: E731
-        return lambda *parts: self.state_type(*map(on_devices, parts))
+        return lambda *parts: self.state_type(*map(on_devices, parts[:5]), *parts[5:])
 
     def to_storage_order(self, a: Array) -> Array:
         return jnp.zeros_like(a).at[self.place].set(a)
@@ -115,11 +127,15 @@ class ShardedParticles(AbstractParticles):
         return self.pair_ends[0], self.pair_ends[1]
 
     def whole(self, rest: Rest) -> Array | None:
-        return self.links.read(rest)(self.slot_links)[0] if rest else None
+        return None if self.limits is None else self.links.read(rest[:1])(self.slot_links)[0]
 
-    def search(self, x: Vectors, capacity: int, skin: Any = 0.0) -> tuple[Neighbours, Array]:
+    def search(
+        self, x: Vectors, capacity: int, skin: Any = 0.0, whole: Array | None = None
+    ) -> tuple[Neighbours, Array]:
         """Lists of the own particles on each device, from the positions of all."""
-        reach = 0.5 * (self.diameters + skin)
+        reach = 0.5 * (self.diameters + skin + self.attraction)
+        partners = self.excluded_partners(whole, jnp.arange(self.n, dtype=jnp.int32))
+        partners = self.slots.partner[:0] if partners is None else partners
         block = self.n // self.mesh.size
 
         def own(x: Vectors, reach: Array, partners: Array) -> tuple[Any, Any, Array, Array]:
@@ -133,7 +149,7 @@ class ShardedParticles(AbstractParticles):
         on_devices = jax.shard_map(
             own, mesh=self.mesh, in_specs=(_FIRST, _NONE, _LAST), out_specs=specs, check_vma=False
         )
-        members, at, longest, code = on_devices(x, reach, self.slots.partner)
+        members, at, longest, code = on_devices(x, reach, partners)
         return Neighbours(members, at, longest), code
 
 
@@ -179,8 +195,8 @@ def sharded(system: Particles, state: State, devices: Sequence[Any] | None = Non
     new = _Numbers(np.asarray(state[0]), np.asarray(system.pairs), count)
     new_system = _shard(system, new, mesh)
     parts = [np.asarray(a)[new.particles] for a in state[:4]]
-    whole = [np.append(np.asarray(a), 0.0)[new.bonds] for a in state[4:]]
-    return new_system, new_system.states(*(jnp.asarray(a, system.masses.dtype) for a in (*parts, *whole)))
+    whole = [np.append(np.asarray(a), 0.0)[new.bonds] for a in state[4:5]]
+    return new_system, new_system.states(*(jnp.asarray(a, system.masses.dtype) for a in (*parts, *whole, *state[5:])))
 
 
 def _shard(system: Particles, new: _Numbers, mesh: Mesh) -> ShardedParticles:

@@ -13,7 +13,16 @@ from jaxtyping import Array
 from polhode import checks
 from polhode.particles import bonds
 from polhode.particles.bonds import BondMaterial, Constants, Shear
-from polhode.particles.checks import bond_kinds, bond_pairs, materials, not_negative, per_particle, walls_of
+from polhode.particles.checks import (
+    bond_kinds,
+    bond_pairs,
+    cast_law,
+    contact_laws,
+    materials,
+    not_negative,
+    per_particle,
+    walls_of,
+)
 from polhode.particles.diagnostics import AbstractParticles
 from polhode.particles.neighbours import Neighbours, search
 from polhode.particles.walls import AbstractWall
@@ -41,7 +50,8 @@ class Particles(AbstractParticles):
     - `material`: one `BondMaterial` for all bonds, or a sequence of them with `kinds`, shape (m,), that says which.
     - `shear`: "objective", or "literal" for the law as printed, under which a rigid rotation costs energy: it keeps
       ΣJΩ instead of Σ(x × mv + JΩ).
-    - `contact`: K of contacts between particles, an energy; 0 for none. - `wall_contact`: the same of walls.
+    - `contact`: K of contacts between particles, an energy; 0 for none; or a `ContactLaw`, with friction and history.
+    - `wall_contact`: the same of walls; None for that of particles.
     - `contact_damping`: force along the line of centres per speed of approach, while particles or walls touch.
     - `bonded_contacts`: whether particles with a bond are in contact as well.
     - `walls`: of `polhode.particles`. - `gravity`: acceleration, shape (3,).
@@ -90,15 +100,26 @@ class Particles(AbstractParticles):
         self.diameters = per_particle("diameters", diameters, n, "diameter of each particle").astype(kind)
         self.gravity = checks.array("gravity", gravity, (3,), "acceleration by gravity").astype(kind)
         number = lambda name, value: not_negative(name, value).astype(kind)  # noqa: E731
+        self.law, self.wall_law = (cast_law(law, kind) for law in contact_laws(contact, wall_contact, contact_damping))
+        contact = 0.0 if self.law is not None else contact
         self.contact = number("contact", contact)
-        self.wall_contact = self.contact if wall_contact is None else number("wall_contact", wall_contact)
+        at_walls = contact if wall_contact is None or self.wall_law is not None else wall_contact
+        self.wall_contact = number("wall_contact", at_walls)
         has_damping = not (checks.is_concrete(contact_damping) and np.asarray(contact_damping) == 0)
         self.contact_damping = number("contact_damping", contact_damping) if has_damping else None
-        self.walls = walls_of(walls, self.wall_contact)
+        self.walls = walls_of(walls, self.wall_contact if self.wall_law is None else 1.0)
+        self.wall_law = self.wall_law if self.walls else None
+        self.alike = checks.is_concrete(masses, diameters) and all(
+            np.ptp(np.asarray(a)) == 0 for a in (masses, diameters)
+        )
         self.shear, self.bonded_contacts = shear, bool(bonded_contacts)
         links = bond_pairs(pairs, n)
         self._bond(x, links, material, kinds, kind)
         self.touching = not (checks.is_concrete(contact) and float(contact) == 0)
+        if self.law is not None:
+            self.touching = n > 1
+        range_ = 0.0 if self.law is None else self.law.reach(0.25 * jnp.max(self.diameters))
+        self.attraction = jnp.asarray(range_, kind)
         checks.positive("skin", skin, (), "share of the largest diameter")
         self.skin = (skin * jnp.max(self.diameters)).astype(kind)
         self.free = not self.walls and checks.is_concrete(gravity) and not np.any(np.asarray(gravity))
@@ -169,9 +190,11 @@ class Particles(AbstractParticles):
     def user_number(self, which: int) -> int:
         return which
 
-    def search(self, x: Vectors, capacity: int, skin: Any = 0.0) -> tuple[Neighbours, Array]:
-        reach = 0.5 * (self.diameters + skin)
-        partners = self.slots.partner if self.slots.partner.shape[0] else None
+    def search(
+        self, x: Vectors, capacity: int, skin: Any = 0.0, whole: Array | None = None
+    ) -> tuple[Neighbours, Array]:
+        reach = 0.5 * (self.diameters + skin + self.attraction)
+        partners = self.excluded_partners(whole, jnp.arange(self.n, dtype=jnp.int32))
         return search(x, reach, 2 * jnp.max(reach), partners, capacity)
 
     def bond_reader(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
@@ -192,7 +215,7 @@ class Particles(AbstractParticles):
         return self.pairs[:, 0], self.pairs[:, 1]
 
     def whole(self, rest: Rest) -> Array | None:
-        if not rest:
+        if self.limits is None:
             return None
         return jnp.concatenate((rest[0], jnp.zeros(1, rest[0].dtype)))[self.slots.bond]
 

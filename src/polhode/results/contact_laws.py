@@ -45,6 +45,18 @@ def energy_taken(run: ResultView) -> Any:
     return whole_record(run).dissipation.sum(axis=-2)
 
 
+def coarse_steps(run: ResultView) -> tuple[int, float] | None:
+    """How many steps of many bodies were solved to an accepted residual instead of the tolerance, and the largest.
+
+    None for runs whose steps are all solved to the tolerance.
+    """
+    sizes, multipliers = model_names(run).get("contacts"), run.saved.multipliers
+    if sizes is None or "listed" not in sizes or multipliers is None:
+        return None
+    count, largest = np.asarray(listed_record(sizes, multipliers).coarse)[-1]
+    return int(count), float(largest)
+
+
 def contact_pairs(run: ResultView) -> list[dict[str, Any]]:
     """Pairs of shapes with contacts, as the names of the model describe them; of many bodies those that were near."""
     sizes, multipliers = model_names(run).get("contacts", {}), run.saved.multipliers

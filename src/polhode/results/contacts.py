@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from polhode.checks import is_concrete
 from polhode.integrators.nonsmooth.contact_record import WORK_KINDS, ContactRecord
-from polhode.name_errors import UnknownName
+from polhode.name_errors import NameDict, UnknownName
 from polhode.results.contact_laws import OPEN, SLIDE, STICK, contact_record, law_numbers, modes
 from polhode.results.contact_places import ContactPlaces
 from polhode.results.quantity import AbstractNamedResults, Quantity, model_names
@@ -97,7 +97,7 @@ def _dissipation(contact: ContactResults) -> dict[str, Float[Array, " n"]]:
             f"What {contact._title} has dissipated is not recorded of many bodies: `run.dissipated` has sums."
         )
     taken = _own(contact).dissipation.sum(axis=-2)
-    return {kind: taken[..., k] for k, kind in enumerate(WORK_KINDS)}
+    return NameDict("energy taken by", {kind: taken[..., k] for k, kind in enumerate(WORK_KINDS)})
 
 
 class ContactResults(AbstractNamedResults):

@@ -16,7 +16,7 @@ from polhode import checks, summary
 from polhode.events.table import Events
 from polhode.frames import Frames
 from polhode.integrators.nonsmooth.contact_record import WORK_KINDS
-from polhode.name_errors import missing_attribute
+from polhode.name_errors import NameDict, missing_attribute
 from polhode.printable import printable
 from polhode.results.bodies import BodyResults, bodies
 from polhode.results.by_name import ByName
@@ -132,7 +132,7 @@ class Solution(eqx.Module):
     def dissipated(self) -> dict[str, Array]:
         """Energy that contacts have taken since the start of the run, by "impact", "sliding" and "rolling", (n,)."""
         taken = energy_taken(self)
-        return {kind: taken[..., k] for k, kind in enumerate(WORK_KINDS)}
+        return NameDict("energy taken by", {kind: taken[..., k] for k, kind in enumerate(WORK_KINDS)})
 
     def with_quantities(
         self,

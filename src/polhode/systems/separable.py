@@ -59,6 +59,19 @@ class Surroundings(NamedTuple):
     result: Array
 
 
+class Motion(NamedTuple):
+    """Free motion of bodies for h to `places`, with constant velocities and about constant angular velocities.
+
+    `before`: the loads that acted at its start.
+    """
+
+    places: PoseComponents
+    v: Vectors
+    omega: Vectors
+    h: Array
+    before: Loads
+
+
 class AbstractSeparable(AbstractSystem):
     r"""n bodies with $m\dot v = -\partial U/\partial x$ and $J\dot\Omega = \tau$, U of places and attitudes only.
 
@@ -91,6 +104,15 @@ class AbstractSeparable(AbstractSystem):
         """The rest of the state and the surroundings after bodies have moved: neighbours, broken bonds."""
         del places
         return rest, around
+
+    @property
+    def has_history(self) -> bool:
+        """Whether loads depend on how bodies came to their places, so that `loads_after` has to be asked."""
+        return False
+
+    def loads_after(self, motion: Motion, rest: Rest, around: Surroundings) -> tuple[Loads, Rest, Surroundings]:
+        """Loads after bodies have moved, and what these leave in the rest of the state and the surroundings."""
+        return self.loads(motion.places, rest, around), rest, around
 
     @property
     def damped(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from polhode.contact.distances.contact_points import APART, ContactPoints
 from polhode.contact.distances.face_overlap import overlap
@@ -18,6 +18,11 @@ from polhode.contact.vectors import cross, largest
 
 _CLEAR = 1e-9
 """How much an axis must separate better than one before it, relative to the size, so that rounding doesn't choose."""
+
+_FLAT = 0.995
+"""Cosine of the angle, 0.1 rad, between the normals of two edges and of a face from which on points of the face are
+beside that of the edges. Without them, cubes that fall on each other flat, turning by 0.05 rad in a step, sank into
+each other by 3 mm in a step and 1 to 3 cm in the end."""
 
 _GENERIC: Any = np.array([0.627, 0.341])
 _FIRST: Any = np.array([1.0, 0.0, 0.0, 0.0])
@@ -33,7 +38,7 @@ class _Solid(NamedTuple):
 
 
 def box_box(first: Box, pose: Pose, second: Box, other: Pose) -> ContactPoints:
-    """Up to four points of the overlap of two faces, or one point where two edges cross."""
+    """Up to four points of the overlap of two faces, or one where two edges cross; both where these are almost flat."""
     a, b = _Solid(*pose, first.half), _Solid(*other, second.half)
     size = jax.lax.stop_gradient(jnp.sum(a.half) + jnp.sum(b.half))
     turned, d = a.R.T @ b.R, a.R.T @ (b.x - a.x)
@@ -48,10 +53,19 @@ def box_box(first: Box, pose: Pose, second: Box, other: Pose) -> ContactPoints:
     excess = jax.lax.stop_gradient(jnp.where((faces.gap > bound) & (bound > 0), faces.gap - bound, 0.0))
     faces = faces._replace(gap=faces.gap - jnp.where(faces.gap < 0.5 * APART, excess, 0.0) * _FIRST)
     crosses = edge_gap > jnp.maximum(jnp.max(of_first), jnp.max(of_second)) + _CLEAR * size
-    edge = edge._replace(gap=jnp.where(_FIRST > 0, edge.gap, APART))
-    return ContactPoints(
-        *(jnp.where(jnp.reshape(crosses, (1,) * e.ndim), e, f) for e, f in zip(edge, faces, strict=True))
-    )
+    # An edge flat on a face needs the points at both of its ends, or it turns into the face.
+    flat = jnp.abs(edge.normal[0] @ faces.normal[0]) >= _FLAT
+    away = jnp.sum((faces.point - edge.point) ** 2, axis=1) + jnp.where(faces.gap < 0.5 * APART, 0.0, APART)
+    alone = edge._replace(gap=jnp.where(_FIRST > 0, edge.gap, APART))
+    beside = _choose(jnp.arange(4) == jnp.argmin(jax.lax.stop_gradient(away)), edge, faces)
+    crossing = _choose(jnp.broadcast_to(flat, (4,)), beside, alone)
+    return _choose(jnp.broadcast_to(crosses, (4,)), crossing, faces)
+
+
+def _choose(condition: Bool[Array, " s"], one: ContactPoints, other: ContactPoints) -> ContactPoints:
+    """Slots of the first where a condition holds, else of the second."""
+    pick = lambda a, b: jnp.where(condition.reshape(-1, *(1,) * (a.ndim - 1)), a, b)  # noqa: E731
+    return ContactPoints(*map(pick, one, other))
 
 
 def _faces(a: _Solid, b: _Solid, of_first: Array, of_second: Array, takes_second: Array, size: Array) -> ContactPoints:

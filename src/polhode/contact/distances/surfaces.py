@@ -21,7 +21,7 @@ from polhode.contact.distances.nearest import nearest
 from polhode.contact.distances.patch import Candidates, spread
 from polhode.contact.distances.separation import LEAST, Separation, correct
 from polhode.contact.distances.surface_patch import WIDTH, SurfacePoints, patch
-from polhode.contact.distances.triangle import weights_of_nearest
+from polhode.contact.distances.triangle import nearest_in_triangle, weights_of_nearest
 from polhode.contact.shapes.box import Box
 from polhode.contact.shapes.convex_mesh import ConvexMesh
 from polhode.contact.shapes.heightfield import Heightfield
@@ -37,6 +37,10 @@ _FLUSH = 1e-9
 
 _NEAR = 1.5
 """Distance from the middle of a shape, in bounding radii, to which triangles are looked at."""
+
+_DEEP, _ELSEWHERE = 1e-3, 0.1
+"""Depths below a face relative to the size: from the first on a triangle's own overlap is computed, from the second
+on it tells whether the depth is one of this triangle."""
 
 _ROUNDS = 4
 
@@ -160,7 +164,7 @@ def _touch(body: AbstractConvex, pose: Pose, triangle: Triangles, index: Array) 
     nowhere = jnp.full(3, APART)
     flat = Separation(face, difference.separation(face), nowhere)
 
-    def search() -> Separation:
+    def search() -> tuple[Separation, Array]:
         across_edges = [unit_or(cross(inward[k], edges[k]), face) for k in range(3)]
         between = [unit_or(face + across_edges[k], face) for k in range(3)]
         corner = [unit_or(face + across_edges[k] + across_edges[k - 1], face) for k in range(3)]
@@ -168,21 +172,45 @@ def _touch(body: AbstractConvex, pose: Pose, triangle: Triangles, index: Array) 
         for k, direction in enumerate((*across_edges, *between, *corner)):
             new = Separation(direction, difference.separation(direction), nowhere)
             start = _admit(new, start, corners, inward, (falls[k % 3] & ~ends[k % 3]) | jnp.asarray(k > 5))
-        # Nearest points as the shapes are; where they overlap or touch, after they are moved apart.
-        ascend = lambda k, best: _ascend(difference, best, k > 0)  # noqa: E731
-        best = jax.lax.fori_loop(0, _ROUNDS, ascend, start)
-        if _is_round(body):
-            best = jax.lax.fori_loop(0, _ROUNDS, lambda _, best: correct(difference, best), best)
-        return _admit(best, start, corners, inward, jnp.array(True))
+        # From there, and from the direction to the body, which finds overlaps of other triangles with large bodies.
+        toward = unit_or(pose[0] - nearest_in_triangle(pose[0], corners), face)
+        starts = jax.tree.map(
+            lambda *each: jnp.stack(each), start, Separation(toward, difference.separation(toward), nowhere)
+        )
+        both = map_rows(_improve, (body, pose, corners), starts)
+        best, other = (jax.tree.map(lambda each, k=k: each[k], both) for k in (0, 1))
+        admitted = _admit(best, start, corners, inward, jnp.array(True))
+        return admitted, _lies_elsewhere(admitted.gap, jnp.maximum(best.gap, other.gap), difference.size)
 
-    best = jax.lax.cond(jnp.any(falls), search, lambda: flat)
+    searches = jnp.any(falls) | (flat.gap < -_DEEP * difference.size)
+    best, elsewhere = jax.lax.cond(searches, search, lambda: (flat, jnp.array(False)))
     # What lies behind the triangle as a whole is on its other side.
     x, R = pose
     behind = face @ (x + R @ body.support(R.T @ face) - corners[0]) <= 0
     features = jnp.concatenate((triangle.vertices, triangle.number[None]))
     points = patch(difference, best, corners, face, features, index)
     feature = points.feature + _FEATURES * jax.vmap(_sector)(points.normal)
-    return points._replace(gap=jnp.where(behind, APART, points.gap), feature=feature).rows()
+    return points._replace(gap=jnp.where(behind | elsewhere, APART, points.gap), feature=feature).rows()
+
+
+def _improve(consts: tuple[AbstractConvex, Pose, Array], best: Separation) -> Separation:
+    """The direction between nearest points: of the shapes as they are, or after they are moved apart."""
+    body, pose, corners = consts
+    none: Any = _Triangle(corners)
+    difference = Difference(none, (jnp.zeros(3), jnp.eye(3)), body, pose)
+    best = jax.lax.fori_loop(0, _ROUNDS, lambda k, best: _ascend(difference, best, k > 0), best)
+    if _is_round(body):
+        best = jax.lax.fori_loop(0, _ROUNDS, lambda _, best: correct(difference, best), best)
+    return best
+
+
+def _lies_elsewhere(gap: Array, own: Array, size: Array) -> Array:
+    """Whether a body is not as deep in a triangle as its admissible directions say: what it touches is a neighbour.
+
+    - `gap`: the largest distance along admissible directions. - `own`: along any direction.
+    """
+    apart = (gap < -_FLUSH * size) & (own > -_FLUSH * size)
+    return apart | ((gap < -_ELSEWHERE * size) & (own > 0.25 * gap))
 
 
 def _ascend(difference: Difference, best: Separation, moves: Array) -> Separation:

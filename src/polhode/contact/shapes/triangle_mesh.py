@@ -10,7 +10,15 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.contact.shapes.shape import AbstractShape, Pose
-from polhode.contact.shapes.triangles import check_faces, check_vertices, corners_beyond, enclosed_volume, is_closed
+from polhode.contact.shapes.triangles import (
+    check_faces,
+    check_sides,
+    check_vertices,
+    corners_beyond,
+    enclosed_volume,
+    is_closed,
+    join_corners,
+)
 
 
 @final
@@ -20,7 +28,8 @@ class TriangleMesh(AbstractShape):
     **Arguments:**
 
     - `vertices`: shape (n, 3), in the shape's own frame.
-    - `faces`: triangles of vertex numbers, counter-clockwise seen from the free side, shape (f, 3).
+    - `faces`: triangles of vertex numbers, counter-clockwise seen from the free side, shape (f, 3). Vertices at the
+      same place count as one, as in lists of triangles that share none.
     """
 
     vertices: Any
@@ -30,12 +39,13 @@ class TriangleMesh(AbstractShape):
 
     def _check(self) -> None:
         vertices = check_vertices(self.vertices, 3)
-        self.faces = check_faces(self.faces, len(vertices))
+        self.faces = join_corners(vertices, check_faces(self.faces, len(vertices)))
         corners = vertices[self.faces]
         across = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
         flat = np.flatnonzero(np.sum(across**2, axis=1) == 0)
         if len(flat):
             raise ValueError(f"`faces` has triangles without area: {flat[:12].tolist()}. Remove them.")
+        check_sides(self.faces)
         self.vertices, self._corners = jnp.asarray(vertices), jnp.asarray(corners)
         self._beyond = jnp.asarray(vertices[corners_beyond(self.faces)])
 

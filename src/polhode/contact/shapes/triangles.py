@@ -36,6 +36,26 @@ def check_faces(faces: Any, count: int) -> np.ndarray:
     return array.astype(np.int32)
 
 
+def join_corners(vertices: np.ndarray, faces: np.ndarray) -> np.ndarray:
+    """Triangles with the first of all vertices that are at the same place in the place of the others."""
+    _, first, number = np.unique(vertices, axis=0, return_index=True, return_inverse=True)
+    return first[number.reshape(-1)][faces].astype(np.int32)
+
+
+def check_sides(faces: np.ndarray) -> None:
+    """Raises ValueError for two triangles that run along an edge in the same direction: one is turned over."""
+    owners: dict[tuple[int, int], int] = {}
+    for number, face in enumerate(faces.tolist()):
+        for k in range(3):
+            edge = face[k], face[(k + 1) % 3]
+            other = owners.setdefault(edge, number)
+            if other != number:
+                raise ValueError(
+                    f"`faces` {other} and {number} both run from vertex {edge[0]} to {edge[1]}: they have opposite "
+                    "free sides, or lie on each other. Corners are counter-clockwise seen from the free side; turn one over."
+                )
+
+
 def is_closed(faces: np.ndarray) -> bool:
     """Whether each edge belongs to two triangles that run along it in opposite directions."""
     edges = np.concatenate((faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]))

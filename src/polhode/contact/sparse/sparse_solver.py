@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from polhode.contact.laws import Impulses, linearise, project, residual
+from polhode.contact.laws import Impulses, linearise, residual
 from polhode.contact.newton_solver import COMPLIANCE, CONTINUATION
 from polhode.contact.sparse import krylov
 from polhode.contact.sparse.body_elimination import Edges, Elimination
@@ -38,54 +38,62 @@ _STAGE, _STAGE_GOAL = 10, 0.03
 
 
 class _Round(NamedTuple):
-    """One attempt of Newton's method.
+    """One attempt.
 
-    - `sweeps`, `gradients`: most sweeps of Gauss–Seidel's method and steps along gradients before it.
-    - `softness`: with which it begins: more than zero for a continuation. - `limit`: of iterations.
+    - `sweeps`: most sweeps of Gauss–Seidel's method before those of Newton's.
+    - `softness`: with which that begins: more than zero for a continuation.
+    - `limit`: of its iterations. - `limit_with_fill`: the same where their linear systems are solved by iterations.
+    - `enough`: relative residual with which the search ends after this attempt, if that is above the tolerance.
     """
 
     sweeps: int = 0
-    gradients: int = 0
     softness: float = 0.0
-    limit: int = 12
+    limit: int = 0
+    limit_with_fill: int = 0
+    enough: float = 0.0
 
+
+_FINE = 1e-6
+
+SOLVED, ACCEPTED = 1e-8, 1e-5
+"""Relative residuals: up to the first one a step counts as solved to what its problem allows, above the second one as
+not solved; those between are counted. The second one is that of a velocity of 1e-5 of what a contact has to stop in
+a step: at rest 0.5 µm/s with h = 5 ms."""
 
 _ROUNDS = (
-    _Round(sweeps=20, limit=4),
-    _Round(sweeps=100, limit=6),
-    _Round(sweeps=500),
-    _Round(sweeps=1000),
-    _Round(softness=CONTINUATION, limit=50),
-    _Round(gradients=1000),
-    _Round(sweeps=3000),
+    _Round(sweeps=40, limit=4),
+    _Round(sweeps=200, limit=6, enough=_FINE),
+    _Round(sweeps=500, limit=12, enough=_FINE),
+    _Round(softness=CONTINUATION, limit=50, enough=_FINE),
+    _Round(sweeps=1000, enough=ACCEPTED),
+    _Round(sweeps=3000, limit_with_fill=6, enough=ACCEPTED),
 )
-"""An iteration of Newton's method costs as much as some hundred sweeps: these find which contacts open and slide."""
+"""An iteration of Newton's method with fill costs as much as some hundred sweeps."""
 
-_INCONSISTENT = 1e-8
-"""Residual up to which a problem counts as solved whose impulses are not determined, as in `solver`."""
+FEW, MANY = 3, len(_ROUNDS)
+"""Attempts that tell whether there is a solution near the guess, and all of them."""
 
-_EXACT_ROUNDS = 4
-"""Rounds after which such a residual ends the search."""
+_CHANGE = 0.3
+"""Largest change of a sweep, in parts of the goal for the residual, at which sweeps end."""
 
 
 class SparseSolution(NamedTuple):
     """Impulses that satisfy the laws, or the best approximation; `residual`, `solved`: as in `ContactSolution`.
 
-    - `iterations`: of Newton's method. - `inner`: of the linear systems in them.
+    - `iterations`: of Newton's method. - `sweeps`: of Gauss–Seidel's.
+    - `fills`: whether contacts are more entangled than rows, towers and trees.
     """
 
     impulses: Impulses
     residual: Array
     iterations: Int[Array, ""]
-    inner: Int[Array, ""]
+    sweeps: Int[Array, ""]
     solved: Bool[Array, ""]
+    fills: Bool[Array, ""]
 
 
 class _Search(NamedTuple):
-    """Where Newton's method is: impulses z, w = Az + c, the largest residual of the laws, and the softness.
-
-    - `determined`: whether no direction was about as large as the residual over the compliance.
-    """
+    """Where Newton's method is: impulses z, w = Az + c, the largest residual of the laws, and the softness."""
 
     z: Impulses
     w: Impulses
@@ -93,13 +101,16 @@ class _Search(NamedTuple):
     softness: Array
     since: Int[Array, ""]
     iterations: Int[Array, ""]
-    inner: Int[Array, ""]
-    determined: Bool[Array, ""]
     stalled: Bool[Array, ""]
 
 
-def solve(problem: SparseProblem, guess: Float[Array, "k rows"], tolerance: float = 1e-10) -> SparseSolution:
-    """The impulses of a contact problem, from those of the step before or zeros; without derivatives."""
+def solve(
+    problem: SparseProblem, guess: Float[Array, "k rows"], tolerance: Any = 1e-10, attempts: Any = MANY
+) -> SparseSolution:
+    """The impulses of a contact problem, from those of the step before or zeros; without derivatives.
+
+    - `attempts`: `FEW` or `MANY`.
+    """
     scaled = ScaledProblem.of(problem)
     z = jnp.where(scaled.present, guess / jnp.where(scaled.present, scaled.scale, 1.0), 0.0)
     z = jnp.where(jnp.isfinite(z), z, 0.0)
@@ -109,36 +120,34 @@ def solve(problem: SparseProblem, guess: Float[Array, "k rows"], tolerance: floa
     edges = Edges.of(problem.rows, problem.active, problem.order)
     table = [jnp.asarray(column) for column in zip(*_ROUNDS, strict=True)]
     goal = tolerance * size
-    inconsistent = jnp.maximum(tolerance, _INCONSISTENT) * size
 
-    def enough(search: _Search) -> Array:
-        return jnp.where(search.determined, goal, inconsistent)
+    def more(loop: tuple[Array, Array, _Search, Impulses]) -> Array:
+        count, _, search, _ = loop
+        # Without fill, Newton's method comes to the tolerance.
+        coarse = jnp.where(edges.fills | (count > FEW), table[-1][count - 1], 0.0)
+        enough = jnp.where(count == 0, _SAME, jnp.maximum(tolerance, coarse))
+        return (count < attempts) & (search.residual > enough * size)
 
-    def more(loop: tuple[Array, _Search, Impulses]) -> Array:
-        count, search, _ = loop
-        later = jnp.where(count < _EXACT_ROUNDS, goal, enough(search))
-        return (count < len(_ROUNDS)) & (search.residual > jnp.where(count == 0, _SAME * size, later))
-
-    def attempt(loop: tuple[Array, _Search, Impulses]) -> tuple[Array, _Search, Impulses]:
-        count, best, z = loop
-        sweeps, gradients, softness, limit = (column[count] for column in table)
-        z, diverges = gauss_seidel(scaled, z, sweeps, goal, size)
-        begin = _begin(scaled, _descend(scaled, z, gradients), softness, best)
+    def attempt(loop: tuple[Array, Array, _Search, Impulses]) -> tuple[Array, Array, _Search, Impulses]:
+        count, total, best, z = loop
+        sweeps, softness, limit, limit_with_fill, _ = (column[count] for column in table)
+        z, number, diverges = gauss_seidel(scaled, z, sweeps, _CHANGE * goal, size)
+        begin = _begin(scaled, z, softness, best)
+        limit = jnp.where(edges.fills, limit_with_fill, limit)
         end = _newton(scaled, edges, begin, size, tolerance, jnp.where(diverges, 0, limit))
         z = jnp.where(end.residual < begin.residual, end.z, begin.z)
         lower = end.residual < best.residual
         kept = jax.tree.map(lambda new, old: jnp.where(lower, new, old), end, best)
-        counts = {"iterations": end.iterations, "inner": end.inner}
         following = jnp.where(diverges, len(_ROUNDS), count + 1)
-        return following, kept._replace(determined=best.determined & end.determined, **counts), z
+        return following, total + number, kept._replace(iterations=end.iterations), z
 
     none = jnp.zeros((), int)
-    start = _Search(z, z, jnp.inf * size, jnp.zeros(()), none, none, none, jnp.asarray(True), jnp.asarray(False))
-    _, search, _ = jax.lax.while_loop(more, attempt, (none, _begin(scaled, z, 0.0, start), z))
+    start = _Search(z, z, jnp.inf * size, jnp.zeros(()), none, none, jnp.asarray(False))
+    _, sweeps, search, _ = jax.lax.while_loop(more, attempt, (none, none, _begin(scaled, z, 0.0, start), z))
+    solved = search.residual <= jnp.maximum(tolerance, ACCEPTED) * size
     return SparseSolution(
-        scaled.scale * search.z, search.residual / size, search.iterations, search.inner,
-        search.residual <= enough(search),
-    )  # fmt: skip
+        scaled.scale * search.z, search.residual / size, search.iterations, sweeps, solved, edges.fills
+    )
 
 
 def _begin(scaled: ScaledProblem, z: Impulses, softness: Any, before: _Search) -> _Search:
@@ -150,37 +159,7 @@ def _begin(scaled: ScaledProblem, z: Impulses, softness: Any, before: _Search) -
     )
 
 
-def _descend(scaled: ScaledProblem, z: Impulses, count: Array) -> Impulses:
-    """Impulses after some accelerated steps along projected gradients.
-
-    Each contact goes as far as if its bodies were shared among all of their contacts, which never is too far.
-    """
-    rows, bodies = scaled.problem.rows, len(scaled.problem.bodies.mass)
-    active = jnp.where(jnp.any(scaled.present, axis=1), 1.0, 0.0)
-    crowd = jnp.zeros(bodies).at[rows.first].add(active).at[rows.second].add(active)
-    free = scaled.problem.bodies.mass > 0
-    shares = jnp.maximum(jnp.where(free, crowd, 0.0)[rows.first], jnp.where(free, crowd, 0.0)[rows.second])
-    largest = jnp.max(jnp.sum(jnp.abs(scaled.own), axis=2), axis=1)
-    step = jnp.where(active > 0, 1 / jnp.where(active > 0, shares * largest, 1.0), 0.0)[:, None]
-
-    def advance(loop: tuple[Array, ...]) -> tuple[Array, ...]:
-        number, z, ahead, theta = loop
-        w = scaled.product(ahead) + scaled.constant
-        new = project(ahead - step * w, scaled)
-        new = jnp.where(scaled.present, new, 0.0)
-        following = 0.5 * (1 + jnp.sqrt(1 + 4 * theta**2))
-        # Momentum that leads uphill ends.
-        uphill = jnp.sum((ahead - new) * (new - z) / jnp.where(step > 0, step, 1.0)) > 0
-        theta, following = jnp.where(uphill, 1.0, theta), jnp.where(uphill, 1.0, following)
-        return number + 1, new, new + (theta - 1) / following * (new - z), following
-
-    start = jnp.zeros_like(count), z, z, jnp.ones(())
-    return jax.lax.while_loop(lambda loop: loop[0] < count, advance, start)[1]
-
-
-def _newton(
-    scaled: ScaledProblem, edges: Edges, start: _Search, size: Array, tolerance: float, limit: Array
-) -> _Search:
+def _newton(scaled: ScaledProblem, edges: Edges, start: _Search, size: Array, tolerance: Any, limit: Array) -> _Search:
     """At most `limit` iterations from `start`, until the residual of the laws is below the tolerance."""
     goal = tolerance * size
 
@@ -200,12 +179,10 @@ def _iterate(scaled: ScaledProblem, edges: Edges, search: _Search, size: Array, 
     soft = jnp.where(early, compliance, 0.0)
     projection = linearise(scaled, z, w + soft * z)
     F = z - projection.value
-    d, inner = _direction(scaled, edges, projection.derivative, compliance, F)
+    d = _direction(scaled, edges, projection.derivative, compliance, F)
     d = jnp.where(jnp.isfinite(jnp.sum(d)), d, 0.0)
     change = scaled.product(d)
     F_at = lambda t: residual(scaled, z - t * d, w - t * change + soft * (z - t * d))  # noqa: E731
-    used = jnp.where(early, level * COMPLIANCE, least)
-    determined = 30 * used * jnp.max(jnp.abs(d)) <= jnp.max(jnp.abs(F))
     t, lower, left = _line_search(F_at, F, goal)
     bold = early & (search.since < 4)
     # Along what moves nothing, residuals fall where the first contact opens or slides.
@@ -221,8 +198,7 @@ def _iterate(scaled: ScaledProblem, edges: Edges, search: _Search, size: Array, 
     following = jnp.where(over, jnp.where(level > 100, 0.01 * level, 0.0), level)
     return _Search(
         z=z1, w=w1, residual=last, softness=following, since=jnp.where(over, 0, search.since + 1),
-        iterations=search.iterations + 1, inner=search.inner + inner,
-        determined=search.determined & determined, stalled=~lower & ~bold & ~over,
+        iterations=search.iterations + 1, stalled=~lower & ~bold & ~over,
     )  # fmt: skip
 
 
@@ -268,8 +244,8 @@ def _direction(
     derivative: Float[Array, "k rows rows"],
     compliance: Impulses,
     right: Impulses,
-) -> tuple[Impulses, Array]:
-    """J⁻¹F, where Jδ = δ - D(δ - ρ(Aδ + Cδ)), and the number of iterations that it took."""
+) -> Impulses:
+    """J⁻¹F, where Jδ = δ - D(δ - ρ(Aδ + Cδ))."""
     eye = jnp.eye(right.shape[1])
     scaled_derivative = derivative * scaled.step[:, None, :]
     outer = eye - derivative + scaled_derivative * compliance[:, None, :]
@@ -287,4 +263,4 @@ def _direction(
         moved = elimination.solve(problem.columns.spread(scale * y, len(problem.bodies.mass)))
         return y - multiply(stiffness, scale * problem.rows.slips(moved))
 
-    return krylov.solve(product, precondition, right, _LINEAR, _INNER)
+    return krylov.solve(product, precondition, right, _LINEAR, _INNER)[0]

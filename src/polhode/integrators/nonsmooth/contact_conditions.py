@@ -25,13 +25,12 @@ SETTLES = 0.7
 
 
 class ContactConditions(NamedTuple):
-    """Which contacts close within a step, and with what velocity they should leave it.
+    """With what velocity contacts should leave a step: at least one with which they just close by its end.
 
     - `target`: relative velocities without impulses, less those that the laws aim at.
     - `first_part`: impulses of impacts that this step completes.
     """
 
-    active: Bool[Array, " k"]
     target: Float[Array, "k rows"]
     first_part: Float[Array, "k rows"]
 
@@ -46,7 +45,11 @@ def close(
     without: Float[Array, "k rows"],
     last: Float[Array, "k rows"],
 ) -> ContactConditions:
-    """The conditions of a step, from relative velocities before it, without impulses and in the last round."""
+    """The conditions of a step, from relative velocities before it, without impulses and in the last round.
+
+    Shapes that overlap, as after an impact of edges that turn within a step, approach each other no further. That there
+    is a motion which all contacts allow, rest, is what makes problems of heaps solvable: a demand to part would not.
+    """
     approach = jnp.minimum(before[:, 0], 0.0)
     # Bodies that fall together don't approach each other before the lower one is stopped, as the last round says.
     nearest = jnp.minimum(jnp.minimum(approach, without[:, 0]), last[:, 0])
@@ -60,4 +63,4 @@ def close(
     least = jnp.where(bounces, -law.restitution * approach, -jnp.maximum(gap, 0.0) / h)
     target = without.at[:, 0].add(-least)
     target = target.at[:, 1:3].add(law.tangential_restitution[:, None] * before[:, 1:3])
-    return ContactConditions(closes, target, jnp.where(closes[:, None], first_part, 0.0))
+    return ContactConditions(target, jnp.where(closes[:, None], first_part, 0.0))

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from polhode.contact.contact_problem import ContactProblem
-from polhode.integrators.nonsmooth.midpoint_step import MidpointStep
+from polhode.integrators.nonsmooth.midpoint_step import MidpointStep, delassus_matrix
 from polhode.integrators.nonsmooth.slide_directions import SlideDirections, against, narrow, persistent, slide
 from polhode.spaces.base import Vector
 from polhode.systems.mechanical import Multipliers
@@ -47,6 +47,18 @@ class Round(NamedTuple):
     number: Int[Array, ""]
 
 
+class ClosedContacts(NamedTuple):
+    """Contacts of a step by what they do in it.
+
+    - `reaches`: those that close until the middle of the next step. - `closes`: with them those that stay closed.
+    - `acts`: all that may have an impulse.
+    """
+
+    reaches: Bool[Array, " k"]
+    closes: Bool[Array, " k"]
+    acts: Bool[Array, " k"]
+
+
 def slide_directions(step: MidpointStep, last: Round, free: Vector, moved: Float[Array, "k_rows n"]) -> SlideDirections:
     """Friction of contacts that slide before and after, against the mean of both velocities.
 
@@ -75,17 +87,21 @@ def first_parts(step: MidpointStep, impulses: Float[Array, "k rows"], after: Flo
 
 
 def pose_problem(
-    step: MidpointStep, free: Vector, last: Round, sliding: SlideDirections, columns: Float[Array, "k_rows n"]
+    step: MidpointStep,
+    free: Vector,
+    closed: ClosedContacts,
+    sliding: SlideDirections,
+    columns: Float[Array, "k_rows n"],
 ) -> tuple[ContactProblem, Float[Array, "k rows"], Float[Array, "k rows"]]:
     """The contact problem of a round, for sums of impulses of this step and those of impacts that it completes.
 
     With the latter, and with the velocities that a located impact begins with. Laws of friction hold for the sum: where
     the slip reverses within an impact, they would give another one for parts.
     """
-    h, law, (k, rows, n) = step.h, step.law, step.contacts.rows.shape
+    h, law, (k, rows, _) = step.h, step.law, step.contacts.rows.shape
     before, without = step.slips(step.start[1]), step.slips(free)
     change, approach = without - before, jnp.minimum(before[:, 0], 0.0)
-    reaches, closes = _find_closed(step, last, approach, without)
+    reaches, closes, acts = closed
     # A bounce that ends within the step is none.
     short = -2 * law.restitution * approach <= jnp.abs(change[:, 0])
     bounces = reaches & (approach < 0) & (law.restitution > 0) & ~short
@@ -101,7 +117,7 @@ def pose_problem(
     bounced = hit.at[:, :3].multiply(1 + factors)
     target = jnp.where(step.impact_rows, bounced, target)
     first_part = jnp.where(closes[:, None], step.first_part, 0.0)
-    delassus = step.contacts.rows.reshape(-1, n) @ columns.T
+    delassus = delassus_matrix(step.contacts, columns, acts)
     problem = ContactProblem(
         delassus=delassus,
         velocity=target.reshape(-1) - delassus @ first_part.reshape(-1),
@@ -117,10 +133,9 @@ def pose_problem(
     return problem, first_part, hit
 
 
-def _find_closed(
-    step: MidpointStep, last: Round, approach: Float[Array, " k"], without: Float[Array, "k rows"]
-) -> tuple[Bool[Array, " k"], Bool[Array, " k"]]:
-    """Contacts that close until the middle of the next step, and with them those that stay closed."""
+def find_closed(step: MidpointStep, last: Round, free: Vector) -> ClosedContacts:
+    """Which contacts close in a step that has the velocity `free` without them."""
+    without, approach = step.slips(free), jnp.minimum(step.slips(step.start[1])[:, 0], 0.0)
     h, gap, now = step.h, step.contacts.gap + step.bend, step.slips(last.x.velocity)[:, 0]
     # Bodies that fall together don't approach each other before the lower one is stopped, as the last round says.
     reaches = gap + h * jnp.minimum(jnp.minimum(approach, without[:, 0]), now) <= step.closed
@@ -130,4 +145,6 @@ def _find_closed(
     reaches &= ~new | enters
     # Those of a stack at rest, whose gaps are round-off, need no round each.
     weight = jnp.max(jnp.abs(without[:, 0] - step.slips(step.start[1])[:, 0]), initial=0.0)
-    return reaches, (reaches | (step.pressed & (gap <= h * weight))) & ~step.impact.waits
+    closes = (reaches | (step.pressed & (gap <= h * weight))) & ~step.impact.waits
+    acts = closes | step.pressed | step.impact.here | step.contacts.held_slots()
+    return ClosedContacts(reaches, closes, acts if step.smoothing is None else jnp.ones_like(acts))

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from polhode.compiler.primitives.row_loop import map_rows
 from polhode.integrators.explicit.half_explicit_projection import explicit_rate
 from polhode.integrators.nonsmooth.joint_projection import move_onto_joints
 from polhode.linalg.blocks import Matrix, apply, scale_matrix
@@ -19,6 +20,9 @@ from polhode.systems.mechanical import AbstractMechanical, Multipliers
 from polhode.systems.mechanical.contact_set import ContactKinematics, ContactLaw
 
 _ROUND_OFF = 64 * jnp.finfo(float).eps
+
+LOOPED = 6
+"""Contacts from which on what each does to the others is a loop: shorter, and without those that can't act."""
 
 
 class Impact(eqx.Module):
@@ -104,13 +108,19 @@ class MidpointStep(eqx.Module):
 
 
 class FreeMotion(eqx.Module):
-    """The end of a step without contacts.
-
-    - `moved`: changes of velocity by unit impulses of the contacts. - `shares`: those of the joints then.
-    """
+    """The end of a step without contacts, and the factors of the matrix that it has been computed with."""
 
     velocity: Vector
     joints: Multipliers
+    factors: Any
+
+
+class UnitResponse(eqx.Module):
+    """What unit impulses of the contacts do; nothing for contacts that can't act.
+
+    - `moved`: changes of velocity. - `shares`: impulses of the joints.
+    """
+
     moved: Float[Array, "k_rows n"]
     shares: Float[Array, "k_rows m"]
 
@@ -138,10 +148,32 @@ def move_freely(step: MidpointStep, factors: Any, v1: Vector, shift: Vector) -> 
         # At the last velocity, as stops and dry friction may begin within the step.
         factors = _factor(step, _tangent(step, place, mean), rows)
     change, joints = system.kkt.solve(factors, unbalanced, rate)
-    none = jnp.zeros(system.m)
-    W = step.contacts.rows.reshape(-1, system.n)
-    moved, shares = jax.vmap(lambda row: system.kkt.solve(factors, row, none))(W)
-    return FreeMotion(v1 + change, joints, moved, shares)
+    return FreeMotion(v1 + change, joints, factors)
+
+
+def respond(step: MidpointStep, factors: Any, acts: Bool[Array, " k"]) -> UnitResponse:
+    """The response to unit impulses of those contacts that may act."""
+    (k, rows, n), m, kkt = step.contacts.rows.shape, step.system.m, step.system.kkt
+
+    def of_contact(_: None, W: Float[Array, "rows n"], acts: Array) -> tuple[Array, Array]:
+        solve = lambda: jax.vmap(lambda row: kkt.solve(factors, row, jnp.zeros(m)))(W)  # noqa: E731
+        return jax.lax.cond(acts, solve, lambda: (jnp.zeros((rows, n)), jnp.zeros((rows, m))))
+
+    moved, shares = map_rows(of_contact, None, step.contacts.rows, acts, loop=k >= LOOPED)
+    return UnitResponse(moved.reshape(k * rows, n), shares.reshape(k * rows, m))
+
+
+def delassus_matrix(
+    contacts: ContactKinematics, columns: Float[Array, "k_rows n"], acts: Bool[Array, " k"]
+) -> Float[Array, "k_rows k_rows"]:
+    """Relative velocities by unit impulses of those contacts that may act; `columns`: their changes of velocity."""
+    k, rows, n = contacts.rows.shape
+
+    def of_contact(W: Float[Array, "k_rows n"], columns: Float[Array, "rows n"], acts: Array) -> Array:
+        return jax.lax.cond(acts, lambda: columns @ W.T, lambda: jnp.zeros((rows, k * rows)))
+
+    W = contacts.rows.reshape(-1, n)
+    return map_rows(of_contact, W, columns.reshape(k, rows, n), acts, loop=k >= LOOPED).reshape(k * rows, -1).T
 
 
 def touch_tolerance(h: Array, q: Point, contacts: ContactKinematics, v: Vector) -> Array:

@@ -18,11 +18,18 @@ from polhode.integrators.nonsmooth.midpoint_laws import (
     End,
     Round,
     StepImpulses,
+    find_closed,
     first_parts,
     pose_problem,
     slide_directions,
 )
-from polhode.integrators.nonsmooth.midpoint_step import MidpointStep, constant_factors, move_freely, touch_tolerance
+from polhode.integrators.nonsmooth.midpoint_step import (
+    MidpointStep,
+    constant_factors,
+    move_freely,
+    respond,
+    touch_tolerance,
+)
 from polhode.integrators.nonsmooth.outlook import locate_impact, look_ahead, without_impact
 from polhode.integrators.nonsmooth.sparse_moreau import SparseMoreau
 from polhode.integrators.nonsmooth.time_stepper import AbstractTimeStepper
@@ -114,10 +121,11 @@ class Moreau(AbstractTimeStepper):
         last = self._iterate(step, guess)
         (impulses, joints, before, after), (v1, shift) = last.place, last.x
         q1, gap = step.end(v1, shift)
-        everywhere = lambda values: present.spread(values, contacts_of(system).count)  # noqa: E731
-        taken = memory.dissipation + everywhere(dissipation(impulses, before, after))
-        slips = step.slips_at_end(v1)
-        record = ContactRecord(everywhere(impulses / h), everywhere(slips), taken)
+        slips, work = step.slips_at_end(v1), dissipation(impulses, before, after)
+        rows = slips.shape[1]
+        everywhere = present.spread(jnp.concatenate((impulses / h, slips, work), axis=1), contacts_of(system).count)
+        taken = memory.dissipation + everywhere[:, 2 * rows :]
+        record = ContactRecord(everywhere[:, :rows], everywhere[:, rows : 2 * rows], taken)
         left = ContactMemory(impulses, present.labels, taken, first_parts(step, impulses, slips))
         result = jnp.where(present.left_out <= step.closed, int(Result.too_many_contacts), _result(last, gap))
         carry = Carry((q1, v1), left, record.pack(joints / h))
@@ -180,9 +188,11 @@ class Moreau(AbstractTimeStepper):
     def _round(self, step: MidpointStep, factors: Any, last: Round) -> Round:
         (k, rows, _), (_, v0) = step.contacts.rows.shape, step.start
         free = move_freely(step, factors, *last.x)
-        sliding = slide_directions(step, last, free.velocity, free.moved)
-        columns = sliding.combine(free.moved)
-        problem, first_part, hit = pose_problem(step, free.velocity, last, sliding, columns)
+        closed = find_closed(step, last, free.velocity)
+        response = respond(step, free.factors, closed.acts)
+        sliding = slide_directions(step, last, free.velocity, response.moved)
+        columns = sliding.combine(response.moved)
+        problem, first_part, hit = pose_problem(step, free.velocity, closed, sliding, columns)
         solution = solve(problem, last.place.contacts + first_part, self.tolerance)
         own = solution.impulses - first_part
         velocity = free.velocity + own.reshape(-1) @ columns
@@ -191,8 +201,8 @@ class Moreau(AbstractTimeStepper):
         velocity = jnp.where(damps, 0.5 * (velocity + last.x.velocity), velocity)
         impulses = sliding.complete(own)
         here = step.impact_rows
-        shift = jnp.where(here, step.impact.delay[:, None] * impulses, 0.0).reshape(-1) @ free.moved
-        joints = free.joints + impulses.reshape(-1) @ free.shares
+        shift = jnp.where(here, step.impact.delay[:, None] * impulses, 0.0).reshape(-1) @ response.moved
+        joints = free.joints + impulses.reshape(-1) @ response.shares
         change = step.norm(velocity - last.x.velocity)
         # Where directions of friction don't settle, as of slow sliding, the law at the end of the step takes over.
         doubtful = (last.number >= FREE_ROUNDS) & (last.number < STEADY_ROUNDS)

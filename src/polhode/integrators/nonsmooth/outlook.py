@@ -14,8 +14,10 @@ from polhode.integrators.nonsmooth.midpoint_step import (
     Impact,
     MidpointStep,
     constant_factors,
+    delassus_matrix,
     largest,
     move_freely,
+    respond,
 )
 from polhode.spaces.base import Point
 from polhode.systems.base import State
@@ -87,6 +89,8 @@ def locate_impact(step: MidpointStep, present: PresentContacts) -> MidpointStep:
 
     Only of contacts that nothing else that touches is coupled with: others bounce in the middle of a step.
     """
+    if not step.law.bounces:
+        return step
     _, v = step.start
     rate = step.slips(v)[:, 0]
     arrives = (rate < 0) & (step.contacts.gap + step.bend + step.h * rate <= step.closed) & (step.law.restitution > 0)
@@ -116,7 +120,9 @@ def _locate(
     speed = jnp.sqrt(jnp.where(meets, square, 1.0))
     delay = jnp.where(meets, 2 * C / (speed - jnp.where(meets, B, -1.0)), 0.0)
     bounces = meets & (2 * step.law.restitution * speed > jnp.abs(change)) & (delay >= -0.5 * h)
-    alone = bounces & ~_is_disturbed(step, free.moved, before + change, bounces, delay)
+    every = jnp.ones(len(before), bool)
+    delassus = delassus_matrix(step.contacts, respond(step, free.factors, every).moved, every)
+    alone = bounces & ~_is_disturbed(step, delassus, before + change, bounces, delay)
     due = alone & (delay <= 0.5 * h)
     first = jnp.min(jnp.where(due, delay, jnp.inf), initial=jnp.inf)
     instant = jnp.where(jnp.isfinite(first), first, 0.0)
@@ -131,7 +137,7 @@ def _locate(
 
 def _is_disturbed(
     step: MidpointStep,
-    moved: Float[Array, "k_rows n"],
+    delassus: Float[Array, "k_rows k_rows"],
     without: Float[Array, " k"],
     bounces: Bool[Array, " k"],
     delay: Float[Array, " k"],
@@ -140,11 +146,10 @@ def _is_disturbed(
 
     For those that wait it is the next step; disturbed there, they would bounce in its middle, when they are through.
     """
-    (k, rows, n), h = step.contacts.rows.shape, step.h
+    (k, rows, _), h = step.contacts.rows.shape, step.h
     rate = jnp.minimum(jnp.minimum(step.slips(step.start[1])[:, 0], without), 0.0)
     steps = jnp.where(delay > 0.5 * h, 2.0, 1.0)[:, None]
     closes = step.pressed | (step.contacts.gap + steps * steps * step.bend + steps * h * rate <= step.closed)
-    delassus = step.contacts.rows.reshape(-1, n) @ moved.T
     blocks = jnp.max(jnp.abs(delassus).reshape(k, rows, k, rows), axis=(1, 3))
     coupled = blocks > _APART * jnp.diag(blocks)[:, None]
     together = bounces & bounces[:, None] & (jnp.abs(delay - delay[:, None]) <= _AT_ONCE * h)

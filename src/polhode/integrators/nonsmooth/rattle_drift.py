@@ -26,6 +26,9 @@ CONVERGED = 1e-13
 CLOSED = 1e-10
 """Gap, in the unit of length, up to which a contact counts as closed."""
 
+_STAYS = 1e-9
+"""Normal velocity, relative to the largest one, up to which a contact stays."""
+
 _FREE_ROUNDS = 4
 _SETTLES = 0.7
 _LEAST_PART = 1 / 16
@@ -38,7 +41,8 @@ class Departure(eqx.Module):
     """The data of a step at its start.
 
     - `system`: an `AbstractMechanical` with contacts on a group.
-    - `pressed`: contacts that carried a force at the end of the step before. - `guess`: of all impulses of the step.
+    - `pressed`: contacts that carried a force at the end of the step before, and stay. - `guess`: of all impulses of the
+      step.
     """
 
     system: Any
@@ -61,9 +65,11 @@ class Departure(eqx.Module):
         tangent = (*system.mass(t, q), *scale_matrix(system.damping(t, q, v), 0.5 * h))
         contacts = system.contact_set.kinematics(system, t, q)
         same = contacts.feature == memory.labels
+        # What has bounced there and falls back within this step begins another impact.
+        leaves = contacts.rows[:, 0] @ v + contacts.drift[:, 0] > _STAYS * (1.0 + jnp.max(jnp.abs(v)))
         return cls(
             system, t, h, q, v, system.momentum(t, q, v), tangent, system.jacobian(t, q), contacts,
-            pressed=pressed & same & (contacts.gap <= CLOSED),
+            pressed=pressed & same & (contacts.gap <= CLOSED) & ~leaves,
             guess=jnp.where(same[:, None], memory.impulses, 0.0),
         )  # fmt: skip
 

@@ -145,9 +145,8 @@ def _round(at: Arrival, tolerance: float, last: Kick) -> Kick:
     slides = last.slides & (guess[:, 0] >= first[:, 0])
     base = jnp.where(slides[:, None], first, 0.0)
     approach, bounces = _approach(at, last, free, moved)
-    before = _before(at, guess[:, 0], free)
-    free = free + base.reshape(-1) @ moved
-    target = _slips(contacts, free)
+    pushed = free + base.reshape(-1) @ moved
+    target = _slips(contacts, pushed)
     target = target.at[:, 0].add(jnp.where(bounces, law.restitution * approach, 0.0))
     target = target.at[:, 1:3].add(law.tangential_restitution[:, None] * at.before[:, 1:3])
     problem = ContactProblem(
@@ -161,8 +160,10 @@ def _round(at: Arrival, tolerance: float, last: Kick) -> Kick:
         hold=_mean_hold(step.contacts, contacts, h),
     )
     solution = solve(problem, guess - base, tolerance)
-    velocity = free + solution.impulses.reshape(-1) @ moved
+    velocity = pushed + solution.impulses.reshape(-1) @ moved
     impulses = base + solution.impulses
+    # With these impulses: rounds may end before those of the last one are the same.
+    before = _before(at, impulses[:, 0], free)
     joints = joints + impulses.reshape(-1) @ shares
     size = jnp.max(jnp.abs(velocity - v))
     quiet = last.quiet | ((last.number >= _FREE_ROUNDS) & (impulses[:, 0] <= 0))

@@ -14,7 +14,7 @@ from polhode.spaces import component_arrays
 from polhode.spaces.component_arrays import Vectors, add, add_scaled, scale
 from polhode.spaces.rotations import S3
 from polhode.systems.base import State
-from polhode.systems.separable import AbstractSeparable, Loads, PoseComponents, Rest, Surroundings
+from polhode.systems.separable import AbstractSeparable, Loads, Motion, PoseComponents, Rest, Surroundings
 
 Kick = Callable[[Vectors, Any, Vectors], Vectors]
 """(angular velocities, h/J, moments) → angular velocities."""
@@ -36,11 +36,12 @@ class Bodies(NamedTuple):
     rest: Rest
     memory: KickDriftMemory
 
-    def at(self, system: AbstractSeparable, places: PoseComponents) -> Bodies:
-        """The same bodies moved to other places, with the loads there."""
+    def at(self, system: AbstractSeparable, places: PoseComponents, h: Any) -> Bodies:
+        """The same bodies after free motion for h to other places, with the loads there."""
         rest, around = system.after_move(places, self.rest, self.memory.around)
-        memory = KickDriftMemory(system.loads(places, rest, around), around)
-        return self._replace(places=places, rest=rest, memory=memory)
+        motion = Motion(places, self.v, self.omega, h, self.memory.loads)
+        loads, rest, around = system.loads_after(motion, rest, around)
+        return self._replace(places=places, rest=rest, memory=KickDriftMemory(loads, around))
 
     def pack(self, system: AbstractSeparable) -> Carry:
         """The carry at the end of a step."""
@@ -87,10 +88,12 @@ class AbstractKickDrift(AbstractSymmetricSecondOrder):
 
     def init(self, system: AbstractSeparable, t: Array, h: Array, state: State) -> Carry:
         state = system.states(*(jnp.asarray(part, system.masses.dtype) for part in state))
-        places = PoseComponents(*map(component_arrays.columns, tuple(state)[:2]))
-        around = system.surroundings(places)
-        loads = system.loads(places, tuple(state)[4:], around)
-        return Carry(state, KickDriftMemory(loads, around))
+        x, q, v, omega = map(component_arrays.columns, tuple(state)[:4])
+        places = PoseComponents(x, q)
+        zero = (jnp.zeros_like(system.masses),) * 3
+        at_rest = Motion(places, v, omega, jnp.zeros((), system.masses.dtype), Loads(zero, zero))
+        loads, rest, around = system.loads_after(at_rest, tuple(state)[4:], system.surroundings(places))
+        return Carry(system.states(*tuple(state)[:4], *rest), KickDriftMemory(loads, around))
 
     def interpolate(
         self, system: AbstractSeparable, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array

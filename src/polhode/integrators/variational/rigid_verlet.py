@@ -78,6 +78,8 @@ class RigidVerlet(AbstractKickDrift):
     def check(self, system: AbstractSeparable, t: Any, state: State) -> None:
         if system.damped:
             raise ValueError("`rigid-verlet` takes no loads that depend on velocities. Use `rodrigues`.")
+        if system.has_history:
+            raise ValueError("`rigid-verlet` takes no contacts with history. Use `rodrigues`.")
 
     def step(self, system: AbstractSeparable, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
         bodies = unpack(carry)
@@ -89,7 +91,7 @@ class RigidVerlet(AbstractKickDrift):
         spin = add_scaled(_spin(J, q, bodies.omega), 0.5 * h, moment)
         turn = _splitting_drift if self.drift == "splitting" else _moser_veselov_drift
         end, failed = turn(h, J, q, rotate(conjugate(q), spin))
-        bodies = bodies.at(system, PoseComponents(add_scaled(x, h, v), end))
+        bodies = bodies.at(system, PoseComponents(add_scaled(x, h, v), end), h)
         force, moment = bodies.memory.loads
         spin = add_scaled(spin, 0.5 * h, moment)
         omega = rotate(end, map_components(lambda a, b: a / b, rotate(conjugate(end), spin), J))

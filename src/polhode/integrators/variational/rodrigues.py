@@ -109,6 +109,8 @@ class Rodrigues(AbstractKickDrift):
             raise ValueError("map='26' solves equations to 1e-14, so it needs dtype='float64'. Use map='25'.")
         if self.map == "26" and system.damped:
             raise ValueError("map='26' takes no loads that depend on velocities. Use map='25'.")
+        if self.map in ("26", "27") and system.has_history:
+            raise ValueError(f"map='{self.map}' takes no contacts with history. Use map='25'.")
 
     def step(self, system: AbstractSeparable, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
         if self.map == "26":
@@ -121,7 +123,7 @@ class Rodrigues(AbstractKickDrift):
         bodies = apply_drag(system, apply_kick(system, bodies, part, self._kick(before)), part)
         half, code = self._half_turn(h, bodies.omega)
         bodies = bodies.at(
-            system, PoseComponents(add_scaled(before.x, h, bodies.v), rotate_by_rodrigues(half, before.q))
+            system, PoseComponents(add_scaled(before.x, h, bodies.v), rotate_by_rodrigues(half, before.q)), h
         )
         if not once:
             bodies = apply_kick(system, apply_drag(system, bodies, part), part, self._kick(bodies.places))
@@ -185,7 +187,7 @@ class _Campello(AbstractEquations):
         places = PoseComponents(
             add_scaled(start.x, self.h, parts[:3]), rotate_by_rodrigues(scale(0.5 * self.h, parts[3:]), start.q)
         )
-        return self.start._replace(v=parts[:3], omega=parts[3:]).at(self.system, places)
+        return self.start._replace(v=parts[:3], omega=parts[3:]).at(self.system, places, self.h)
 
     def place(self, x: Array) -> Loads:
         return self.bodies_after(x).memory.loads

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Self
 
 import equinox as eqx
@@ -160,6 +160,14 @@ class AbstractCoordinates(eqx.Module):
     @abc.abstractmethod
     def columns(self, body: Body | str) -> np.ndarray:
         """Which components of v belong to one body; in joint coordinates, those of the joint that carries it."""
+
+    @property
+    def carriers(self) -> Sequence[np.ndarray] | None:
+        """For each node the velocities that move it, if each of them moves all its nodes as one rigid body; else None.
+
+        The ground, which comes last, is left out.
+        """
+        return None
 
     # --- inertia and loads ------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from polhode.results.audit.step_ends import step_end_test
 from polhode.results.audit.table import Accuracy, Row, Verdict
 from polhode.results.contact_laws import (
     STICK,
+    coarse_steps,
     contact_pairs,
     contact_record,
     energy_taken,
@@ -69,13 +70,19 @@ def contact_audit(run: Run) -> tuple[list[Row], list[str]]:
     rows.append(
         Row("unsolved_steps", "newton", unsolved, unsolved, 0.0, 0.0, verdict, unsolved, _accuracy(unsolved), fault)
     )
+    coarse, remarks = coarse_steps(run), []
+    if coarse is not None:
+        many, largest = coarse
+        rows.append(Row("coarse_steps", None, many, many, 0.0, None, "not promised", 0.0, "accurate", ""))
+        if many:
+            remarks.append(f"contact laws hold to {largest:.1g} of the largest impulse in {many} steps, not to 1e-8")
     if not contacts.touch:
-        return rows, []
+        return rows, remarks
     count, remark = find_indeterminacy(run, contacts.frames, contacts.presses)
     if count is not None:
         rows.append(Row("undetermined_forces", None, count, count, 0.0, None, "not promised", 0.0, "accurate", ""))
     lock = find_locks(run, contacts.frames, contacts.presses, contacts.slips)
-    return rows, [text for text in (lock, remark) if text]
+    return rows, [*remarks, *(text for text in (lock, remark) if text)]
 
 
 def _row(name: str, measure: Measure, t: np.ndarray) -> Row:
@@ -213,7 +220,9 @@ class _Contacts:
         steps = np.abs(np.diff(self.t, prepend=self.t[:1]))
         paths = np.cumsum(np.where(stick, speeds(self._record), 0.0) * steps[:, None], axis=0)
         sizes = np.ones(paths.shape[1]) if self._gaps is None else np.nanmin(self._arms, axis=0)
-        return worst(paths, paths / sizes, True, "contacts that stick creep", self._pairs)
+        coarse = coarse_steps(self._run)
+        is_exact = coarse is None or coarse[0] == 0
+        return worst(paths, paths / sizes, is_exact, "contacts that stick creep", self._pairs)
 
     @functools.cached_property
     def _follows(self) -> np.ndarray:

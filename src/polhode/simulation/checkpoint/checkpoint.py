@@ -115,10 +115,10 @@ class StoredCheckpoint:
         return Aftermath.of(metadata["names"], metadata["source"], self.arrays, metadata["way"])
 
     @eager_numpy()
-    def progress(self, identity: RunIdentity, at_times: bool, with_events: bool = True) -> Progress:
+    def progress(self, identity: RunIdentity, at_times: bool, with_events: bool = True) -> Progress | None:
         """The progress of the run with that identity; without the event state unless `with_events`.
 
-        Raises ValueError where it does not fit the method of this version.
+        None where the method of this version remembers other things.
         """
         stepper, system = self.segment.stepper, identity.events.run_system.system
         if with_events and identity.events.events:
@@ -135,7 +135,7 @@ class StoredCheckpoint:
             stored_count == len(templates) if with_events else stored_count >= len(templates)
         )
         if not fits or any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(leaves, templates, strict=True)):
-            raise ValueError("the method remembers other things than this version of it does")
+            return None
         return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves])
 
 

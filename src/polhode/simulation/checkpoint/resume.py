@@ -21,6 +21,7 @@ from polhode.simulation.checkpoint.checkpoint import StoredCheckpoint
 from polhode.simulation.checkpoint.previous_run import PreviousRun
 from polhode.simulation.checkpoint.resume_checks import (
     ResumeRequest,
+    check_memory,
     check_request,
     check_resumable,
     check_same,
@@ -136,7 +137,8 @@ def _plan_rest(path: Any, task: Task, request: ResumeRequest, root: AbstractStor
     check_schedule(path, request.schedule, checkpoint)
     check_request(path, task, identity, request, root, checkpoint)
     at = checkpoint.schedule.at if request.schedule is None or request.schedule.at is None else request.schedule.at
-    p, end = checkpoint.progress(identity, at is not None), float(checkpoint.segments[-1].stepper.t1)
+    p = check_memory(path, checkpoint.progress(identity, at is not None), root)
+    end = float(checkpoint.segments[-1].stepper.t1)
     t_end = end if request.t1 is None else task.t1
     check_resumable(path, root, float(p.t), end, t_end, request.max_steps)
     result = root.stats.get("result")

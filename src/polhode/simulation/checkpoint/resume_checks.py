@@ -18,6 +18,7 @@ from polhode.simulation.metadata import describe_problem
 from polhode.simulation.save_schedule import SaveSchedule
 from polhode.simulation.step_request import StepRequest
 from polhode.simulation.stepping.step_control import StepControl
+from polhode.simulation.stepping.stepper import Progress
 from polhode.simulation.task import Task
 from polhode.storage.stored_run import AbstractStoredRun
 
@@ -69,6 +70,17 @@ def check_same(
 
 def _quote(names: list[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
+
+
+def check_memory(path: Any, progress: Progress | None, root: AbstractStoredRun) -> Progress:
+    """The progress of a checkpoint. Raises ValueError where it has the memory of another version of the method."""
+    if progress is None:
+        raise ValueError(
+            f"The run in `{path}` can't go on to the same bytes: its method kept other numbers from step to step "
+            f"than that of this polhode does ({root.meta.get('version')} wrote it). Go on with that version, or begin "
+            "in its last frame: polhode.simulate(problem, initial=polhode.load(path), t1=…)."
+        )
+    return progress
 
 
 def check_schedule(path: Any, schedule: SaveSchedule | None, checkpoint: StoredCheckpoint) -> None:

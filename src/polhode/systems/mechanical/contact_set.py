@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from polhode.compiler.primitives.row_loop import map_rows
 from polhode.spaces.base import Point, Vector
 
 _FEATURES = 1 << 32
@@ -48,6 +49,7 @@ class ContactLaw(eqx.Module):
     - `restitution`, `tangential_restitution`: of Newton's law of impact, from 0 to 1.
     - `drilling`, `rolling`: lengths that bound moments about the normal and about the tangents by the normal force;
       None where no contact has any.
+    - `bounces`: whether any of them may have a restitution; steps without bounces are shorter.
     """
 
     friction: Float[Array, "k tangents"]
@@ -55,6 +57,7 @@ class ContactLaw(eqx.Module):
     tangential_restitution: Float[Array, " k"]
     drilling: Float[Array, " k"] | None = None
     rolling: Float[Array, " k"] | None = None
+    bounces: bool = eqx.field(static=True, default=True)
 
     @property
     def rows(self) -> int:
@@ -70,7 +73,7 @@ class ContactLaw(eqx.Module):
         return jnp.stack(columns[: self.rows], axis=1)
 
     def of(self, numbers: Int[Array, " c"]) -> ContactLaw:
-        """The numbers of some contacts."""
+        """The numbers of some contacts; slots that are empty have some, too."""
         return pick(numbers, self)
 
 
@@ -105,7 +108,14 @@ class PresentContacts(NamedTuple):
         """Values in the places of all contacts of the set, zero for those that are left out."""
         if self.number is None:
             return values
-        return jnp.einsum("ij,i...->j...", one_hot(self.number, count), values)
+
+        def place(consts: tuple[Array, Array], contact: Array) -> Array:
+            number, values = consts
+            here = number == contact
+            own = lambda: jnp.einsum("i,i...->...", jnp.where(here, 1.0, 0.0), values)  # noqa: E731
+            return jax.lax.cond(jnp.any(here), own, lambda: jnp.zeros(values.shape[1:]))
+
+        return map_rows(place, (self.number, values), jnp.arange(count))
 
 
 class ContactsAhead(NamedTuple):
@@ -121,22 +131,9 @@ class ContactsAhead(NamedTuple):
     nearest: Float[Array, " c"]
 
 
-def one_hot(numbers: Int[Array, " c"], count: int) -> Float[Array, "c n"]:
-    """Rows with a single one, at these numbers."""
-    return jnp.where(numbers[:, None] == jnp.arange(count)[None, :], 1.0, 0.0)
-
-
 def pick(numbers: Int[Array, " c"], values: Any) -> Any:
-    """The rows of these numbers of all arrays of a pytree.
-
-    As sums, which become machine code where numbers are known at run time only.
-    """
-
-    def each(x: Array) -> Array:
-        chosen = jnp.einsum("ij,j...->i...", one_hot(numbers, len(x)), x.astype(float))
-        return chosen.astype(x.dtype)
-
-    return jax.tree.map(each, values)
+    """The rows of these numbers of all arrays of a pytree, the last one for numbers beyond them."""
+    return jax.tree.map(lambda x: jnp.take(x, numbers, axis=0, mode="clip"), values)
 
 
 def _beside(flags: Array, values: Array) -> Array:

@@ -172,6 +172,10 @@ class JointTree(AbstractCoordinates):
         link = self.links[self._find(body)]
         return np.arange(link.first, link.last)
 
+    @property
+    def carriers(self) -> Sequence[np.ndarray]:
+        return carriers(self.links)
+
     def motion(self, q: Point, v: Vector | None = None) -> Motion:
         """Poses and, with v, twists of all bodies and of the ground."""
         if self.looped:
