@@ -21,7 +21,7 @@ def thread_time(call: Callable[[], object]) -> float:
 
 
 def forward_dynamics(path: Path, floating: bool, calls: int = 2000) -> Callable[[], float]:
-    """What measures four calls of Pinocchio's articulated-body algorithm, from Python: what a step of order 4 evaluates."""
+    """What measures four calls of Pinocchio's articulated-body algorithm from Python: a step of order 4 has four."""
     pinocchio: Any = importlib.import_module("pinocchio")
 
     model = pinocchio.buildModelFromUrdf(str(path), *([pinocchio.JointModelFreeFlyer()] if floating else []))
