@@ -78,10 +78,17 @@ def _room(model: ModelParts, count: int) -> int:
     """How many contacts may touch at a time: as the model says, or four for each free body and twelve."""
     if model.contact_capacity is not None:
         return min(count, model.contact_capacity)
-    joints = sum(isinstance(part, AbstractJoint) for _, part in model.parts)
-    roots = len(model.bodies) - joints
+    roots = len(model.bodies) - sum(_carries(part) for _, part in model.parts)
     room = _BASE_ROOM + _ROOM_OF_A_BODY * max(1, roots)
     return count if count <= _MOST_SPARE * room else room
+
+
+def _carries(part: Any) -> bool:
+    """Whether a part is a joint that one body hangs on; rods of constant length leave both bodies free to turn."""
+    if not isinstance(part, AbstractJoint):
+        return False
+    carried = next((body for body in part.bodies if body.kind != "ground"), None)
+    return carried is not None and part.motion(carried) is not None
 
 
 def pairs_of(model: ModelParts, law: str) -> Iterator[Pair]:
