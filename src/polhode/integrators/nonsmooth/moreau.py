@@ -127,7 +127,7 @@ class Moreau(AbstractTimeStepper):
         taken = memory.dissipation + everywhere[:, 2 * rows :]
         record = ContactRecord(everywhere[:, :rows], everywhere[:, rows : 2 * rows], taken)
         left = ContactMemory(impulses, present.labels, taken, first_parts(step, impulses, step.slips(v1)))
-        result = jnp.where(present.left_out <= step.closed, int(Result.too_many_contacts), _result(last, gap))
+        result = jnp.where(present.left_out <= step.closed, int(Result.too_many_contacts), _result(step, last, gap))
         carry = Carry((q1, v1), left, record.pack(joints / h))
         return carry, StepInfo(result.astype(jnp.int32), newton_iterations=last.number, residual=last.change)
 
@@ -228,8 +228,12 @@ class Moreau(AbstractTimeStepper):
         return jax.tree.map(lambda a, b: jnp.where(s < 0.5, a, b), (first, v0), (second, v1))
 
 
-def _result(last: Round, gap: Array) -> Array:
+def _result(step: MidpointStep, last: Round, gap: Array) -> Array:
     failed = (last.change > FAILED * last.size) | (gap > 1e-9)
     code = jnp.where(failed, int(Result.newton_not_converged), 0)
     code = jnp.where(last.solved, code, int(Result.contact_unsolved))
-    return jnp.where(jnp.isfinite(jnp.sum(last.x.velocity)), code, int(Result.nonfinite_state)).astype(jnp.int32)
+    hold = step.contacts.hold
+    # A friction that is no number leaves velocities as they are, without a solution of its laws.
+    lost = False if hold is None else jnp.isnan(jnp.sum(hold))
+    code = jnp.where(jnp.isfinite(jnp.sum(last.x.velocity)) & ~jnp.asarray(lost), code, int(Result.nonfinite_state))
+    return code.astype(jnp.int32)
