@@ -22,8 +22,6 @@ from polhode.contact.distances.patch import Candidates, spread
 from polhode.contact.distances.separation import LEAST, Separation, correct
 from polhode.contact.distances.surface_patch import WIDTH, SurfacePoints, patch
 from polhode.contact.distances.triangle import nearest_in_triangle, weights_of_nearest
-from polhode.contact.shapes.box import Box
-from polhode.contact.shapes.convex_mesh import ConvexMesh
 from polhode.contact.shapes.heightfield import Heightfield
 from polhode.contact.shapes.shape import AbstractConvex, Pose
 from polhode.contact.shapes.triangle_mesh import TriangleMesh
@@ -55,11 +53,6 @@ _EIGHT: Any = np.array([[0.0, 0.0], *([np.cos(a), np.sin(a)] for a in 0.3 + np.a
 
 _FEATURES = 1 << 23
 """More than a triangle and a convex shape have."""
-
-
-def _is_round(body: AbstractConvex) -> bool:
-    """Whether a shape has round surfaces."""
-    return not isinstance(body, Box | ConvexMesh)
 
 
 class _Triangle(NamedTuple):
@@ -199,7 +192,7 @@ def _improve(consts: tuple[AbstractConvex, Pose, Array], best: Separation) -> Se
     none: Any = _Triangle(corners)
     difference = Difference(none, (jnp.zeros(3), jnp.eye(3)), body, pose)
     best = jax.lax.fori_loop(0, _ROUNDS, lambda k, best: _ascend(difference, best, k > 0), best)
-    if _is_round(body):
+    if body.is_round:
         best = jax.lax.fori_loop(0, _ROUNDS, lambda _, best: correct(difference, best), best)
     return best
 

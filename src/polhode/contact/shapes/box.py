@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,8 @@ class Box(AbstractConvex):
 
     - `size`: its three edge lengths, greater than zero.
     """
+
+    is_round: ClassVar[bool] = False
 
     size: Any
 

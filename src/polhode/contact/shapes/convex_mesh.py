@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self, final
+from typing import Any, ClassVar, NamedTuple, Self, final
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -47,6 +47,8 @@ class ConvexMesh(AbstractConvex):
     - `vertices`: at least four points that don't lie in a plane, shape (n, 3), in the shape's own frame. Those inside
       the hull are left out.
     """
+
+    is_round: ClassVar[bool] = False
 
     vertices: Any
     _hull: Any = eqx.field(kw_only=True, default=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import inspect
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import equinox as eqx
 import jax
@@ -126,7 +126,12 @@ class AbstractShape(eqx.Module):
 
 
 class AbstractConvex(AbstractShape):
-    """A shape that is convex and bounded."""
+    """A shape that is convex and bounded.
+
+    - `is_round`: whether parts of its surface are curved.
+    """
+
+    is_round: ClassVar[bool] = True
 
     @abc.abstractmethod
     def support(self, direction: Float[Array, "3"]) -> Float[Array, "3"]:
