@@ -108,10 +108,12 @@ def test_an_oscillator_with_dry_friction_is_of_order_two(method: str) -> None:
         guide = model.add(J.Prismatic(model.ground, body, axis=(1, 0, 0), name="guide"))
         model.add(F.JointSpring(guide, stiffness=1.0, rest=2.0))
         model.add(F.JointFriction(guide, 0.3))
-        run = ph.simulate(model.problem("minimal", t1=10.0, h=h), method)
+        run = ph.simulate(model.problem("minimal", t1=12.5, h=h), method)
         x, t = run.joints["guide"].displacement - 2.0, run.t
         first = t < 3.1
-        assert np.ptp(x[t > 9.6]) == 0
+        # `generalized-alpha` forgets the accelerations of the slide within some dozen steps.
+        assert np.ptp(x[t > 9.6]) <= (1e-10 if method == "generalized-alpha" else 0)
+        assert np.ptp(x[t > 12]) == 0
         return np.max(np.abs(x - (-0.3 - 1.7 * np.cos(t)))[first]), abs(x[-1] - 0.2)
 
     (coarse, rest), (fine, near) = swing(0.04), swing(0.02)
