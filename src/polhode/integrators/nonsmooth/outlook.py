@@ -76,7 +76,9 @@ def look_ahead(
         bend = jnp.where(there.same, own, jnp.where(gap > 0, other, 0.0))
         bend = jnp.where(pressed, jnp.minimum(bend, 0.0), bend)
         noise = _ROUND_OFF * (size + jnp.abs(gap) + h * jnp.abs(rate))
-        turn = jnp.where(there.same[:, None], 0.5 * (there.slips - slips), 0.0)
+        # Beyond the edge of a tile, the next one carries the body.
+        carries = there.same & (own <= noise)
+        turn = jnp.where(carries[:, None], 0.5 * (there.slips - slips), 0.0)
         blur = _ROUND_OFF * (jnp.abs(at.rows) @ jnp.abs(v) + jnp.abs(at.drift))
         return Outlook(jnp.where(jnp.abs(bend) > noise, bend, 0.0), jnp.where(jnp.abs(turn) > blur, turn, 0.0))
 
