@@ -24,7 +24,7 @@ _LARGEST = 400
 """Unknowns above which nothing is looked at."""
 
 _SLIDES = 1e-6
-"""Slip, relative to the largest of the run, from which a contact slides."""
+"""Slip, relative to the largest velocity of the run, from which a contact slides."""
 
 
 @eager_numpy()
@@ -40,7 +40,9 @@ def find_locks(run: Run, frames: np.ndarray, presses: np.ndarray, slips: np.ndar
     system, convert = with_fixed_slots(mechanism[0], run.multipliers), mechanism[1]
     contacts = system.shape_contacts
     assert isinstance(contacts, ShapeContacts)
-    stops = presses[1:] & (slips[1:] <= _SLIDES * np.max(slips, initial=0.0))
+    # What stops in the first step has slips of round-off alone.
+    largest = max(np.max(np.abs(np.asarray(x)), initial=0.0) for x in (slips, *jax.tree.leaves(run.state[1])))
+    stops = presses[1:] & (slips[1:] <= _SLIDES * largest)
     names = [pair["rule"] or "/".join(pair["bodies"]) for pair in contact_pairs(run) for _ in range(pair["points"][1])]
     for k in np.flatnonzero(stops.any(axis=1))[:_MOST_FRAMES]:
         q, v = convert(jax.tree.map(lambda x, k=k: jnp.asarray(np.asarray(x)[frames[k]]), run.state))
