@@ -117,7 +117,8 @@ def of_time(part: AbstractPart, name: str, value: Any, shape: tuple[int, ...], m
 
 def _remedy(value: Any) -> str:
     """How a recorded signal becomes a function."""
-    return " For values in time: ph.PiecewiseLinear(times, values)." if np.ndim(value) else ""
+    is_signal = isinstance(value, list | tuple) or getattr(value, "ndim", 0)
+    return " For values in time: ph.PiecewiseLinear(times, values)." if is_signal else ""
 
 
 def result_shapes(part: AbstractPart | AbstractComposite, name: str, function: Function, *arguments: Any) -> Any:
