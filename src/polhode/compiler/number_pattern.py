@@ -20,7 +20,7 @@ CONSTANTS = (0.0, 1.0, -1.0)
 """Numbers that are constants of a program."""
 
 _LARGEST = 1000
-"""Numbers of an array from which on all of them are arguments, as in tables, which programs only read."""
+"""Numbers of an array above which all of them are arguments, as in tables."""
 
 
 class NumberPattern(NamedTuple):
@@ -49,7 +49,7 @@ class NumberPattern(NamedTuple):
         eligible = [
             (np.asarray(x).reshape(-1), np.arange(at, at + size))
             for k, ((x, is_own), at, size) in enumerate(leaves)
-            if is_own and k not in wrt and np.ndim(x) and size < _LARGEST and x.dtype == np.float64
+            if is_own and k not in wrt and 1 < size <= _LARGEST and x.dtype == np.float64
         ]
         if not eligible:
             return ARGUMENTS
@@ -82,16 +82,16 @@ class NumberPattern(NamedTuple):
         codes = self._codes
         if not codes.size:
             return self
-        known = np.flatnonzero(codes != np.arange(codes.size))
+        places = np.flatnonzero(codes != np.arange(codes.size))
         numbers = np.ascontiguousarray(slots.reshape(-1, codes.size)).view(np.float64)
-        of_known = codes[known]
-        constants = np.array(CONSTANTS)[np.minimum(np.maximum(-1 - of_known, 0), len(CONSTANTS) - 1)]
-        expected = np.where(of_known < 0, constants, numbers[:, np.maximum(of_known, 0)])
-        differs = (numbers[:, known] != expected).any(0)
+        expected = numbers[:, np.maximum(codes[places], 0)]
+        for k, constant in enumerate(CONSTANTS):
+            expected[:, codes[places] == -1 - k] = constant
+        differs = (numbers[:, places] != expected).any(0)
         if not differs.any():
             return self
         codes = codes.copy()
-        codes[known[differs]] = known[differs]
+        codes[places[differs]] = places[differs]
         return NumberPattern(codes.tobytes())
 
 
