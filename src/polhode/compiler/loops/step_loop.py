@@ -13,6 +13,7 @@ from polhode.compiler.llvm.jit import CompiledFunction
 from polhode.compiler.loops.loop_code import AbstractLoopCode, ArrayLoopCode, ScalarLoopCode
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.loops.step_loop_ir import block
+from polhode.compiler.number_pattern import ARGUMENTS, NumberPattern
 from polhode.compiler.scalars.program import Program
 from polhode.compiler.scalars.traced_function import TracedFunction
 from polhode.compiler.trace import on_scalars, trace
@@ -56,9 +57,10 @@ class StepPrograms(NamedTuple):
             raise ValueError(f"Frames consist of {frame_layout.structure}, expected was {layouts[2].structure}.")
         return cls(check, steps, examples, layouts)
 
-    def on_scalars(self) -> tuple[Program, Program]:
-        """Both on scalars. Raises `UnsupportedNativeOperation` where there are no such programs."""
-        return on_scalars(self.check, *self.examples), on_scalars(self.steps, *self.examples)
+    def on_scalars(self, pattern: NumberPattern) -> tuple[Program, Program]:
+        """Both on scalars, with constants. Raises `UnsupportedNativeOperation` where there are no such programs."""
+        check, steps = (on_scalars(x, *self.examples, pattern=pattern) for x in (self.check, self.steps))
+        return check, steps
 
 
 class StepLoop:
@@ -69,10 +71,14 @@ class StepLoop:
     - `code`: the machine code.
     - `args`, `progress`, `row`: trees like those that it takes, and like the contents of a frame; only structure,
       shapes and dtypes matter.
+    - `pattern`: numbers of the arguments that are constants of the code.
     """
 
-    def __init__(self, code: CompiledFunction, args: Any, progress: Any, row: Any) -> None:
+    def __init__(
+        self, code: CompiledFunction, args: Any, progress: Any, row: Any, pattern: NumberPattern = ARGUMENTS
+    ) -> None:
         self.code, self._args, self._progress, self._row = code, Layout(args), Layout(progress), Layout(row)
+        self.pattern = pattern
 
     @classmethod
     def of(
@@ -83,12 +89,14 @@ class StepLoop:
         progress: Any,
         row: Any,
         tell: Callable[[CompileReport], None] | None = None,
+        pattern: NumberPattern = ARGUMENTS,
     ) -> StepLoop:
         """Compiles functions.
 
         - `more`: whether a block continues, from the arguments, the progress and a `LoopControl`.
         - `advance`: from these the progress at the next frame or at the end, whether that is a frame, and its contents.
         - `tell`: called with a report before compilation.
+        - `pattern`: numbers of the arguments that are constants.
 
         Raises `UnsupportedNativeOperation` for unsupported or too many operations.
         """
@@ -101,13 +109,13 @@ class StepLoop:
         code = compile_either(
             steps.jaxpr,
             lambda: compile(ArrayLoopCode(), check, steps),
-            lambda: compile(ScalarLoopCode(), *traces.on_scalars()),
+            lambda: compile(ScalarLoopCode(), *traces.on_scalars(pattern)),
         )
-        return cls(code, args, progress, row)
+        return cls(code, args, progress, row, pattern)
 
     def arguments(self, args: Any) -> np.ndarray:
         """The arguments of `more` and `advance`, ready for `__call__`."""
-        return self._args.pack(args)
+        return self.pattern.check(self._args.pack(args))
 
     def __call__(
         self,

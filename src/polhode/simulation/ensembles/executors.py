@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from polhode.compiler.loops.simd_step_loop import LaneControl
+from polhode.compiler.loops.simd_step_loop import LaneControl, SimdStepLoop
 from polhode.compiler.placement import with_default_device
 from polhode.frames import Frames
 from polhode.result_codes import Result
@@ -69,17 +69,24 @@ class SimdExecutor(AbstractExecutor):
     def batch(self, which: slice, is_interrupted: Callable[[], bool]) -> Batch:
         arrays, lanes = self._program.starts(which), self._program.lanes
         args, slots = lanes.args.pack_rows(arrays.args), lanes.progress.pack_rows(arrays.progress)
+        lanes = self._program.lanes_for(args)
         args, now = lanes.interleave(args), lanes.interleave(slots)
         rows = np.full((len(now) * lanes.width, self._program.frames, lanes.row.size), _NAN_BITS, np.int64)
-        was_interrupted = self._advance(args, now, rows, len(slots), is_interrupted)
+        was_interrupted = self._advance(lanes, args, now, rows, len(slots), is_interrupted)
         ends = lanes.progress.unpack(lanes.deinterleave(now, len(slots)))
         return self._collect(arrays, ends, rows[: len(slots)], was_interrupted)
 
     def _advance(
-        self, args: np.ndarray, now: np.ndarray, rows: np.ndarray, count: int, is_interrupted: Callable[[], bool]
+        self,
+        lanes: SimdStepLoop,
+        args: np.ndarray,
+        now: np.ndarray,
+        rows: np.ndarray,
+        count: int,
+        is_interrupted: Callable[[], bool],
     ) -> np.ndarray:
         """All steps of so many members, block by block. Returns which of them were interrupted."""
-        lanes, capacity = self._program.lanes, rows.shape[1]
+        capacity = rows.shape[1]
         saved_counts, n, steps = np.zeros(count, np.int64), np.zeros(count, np.int64), _FIRST_STEPS
         is_active, every = np.ones(count, bool), self._every or np.iinfo(np.int64).max
         while is_active.any() and not is_interrupted():
