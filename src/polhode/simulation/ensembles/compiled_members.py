@@ -11,12 +11,15 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from polhode.compiler import size_limits
 from polhode.compiler.cache.disk_cache import Serialiser
 from polhode.compiler.cache.program_cache import find_program
 from polhode.compiler.fingerprint.argument_key import split_arguments
 from polhode.compiler.llvm.types import UnsupportedNativeOperation
+from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.loops.row_map import RowMap, RowMapResult, row_map_serialiser, try_row_map
 from polhode.compiler.loops.simd_step_loop import SimdStepLoop
+from polhode.compiler.loops.step_loop import StepLoop
 from polhode.compiler.numpy_jit import numpy_jit
 from polhode.integrators.base import AbstractIntegrator
 from polhode.problem import Problem
@@ -87,6 +90,8 @@ def prepare_member(request: MemberRequest, parameters: dict[str, Any], state: An
     Raises ValueError for one that can't be run, `UnsupportedNativeOperation` for one that lanes can't run.
     """
     task = request.prepare(parameters, state)
+    if task.events.events:
+        raise UnsupportedNativeOperation("impacts that are located within steps")
     segments = plan_steps(task, request.steps).segments
     if len(segments) > 1 or segments[0].after_jump:
         raise UnsupportedNativeOperation("breakpoints")
@@ -133,13 +138,17 @@ def _lanes(inputs: Any, rest: Any) -> tuple[SimdStepLoop | None, str]:
     """Steps in lanes, or the reason why there are none; the arguments are those of `native.steps`."""
     (args, progress), others = inputs, rest[0]
 
+    row = native.frame(progress)
+    numbers = Layout(progress).size + Layout(row).size
+    if numbers > size_limits.NUMBERS:
+        # Known before a step is traced.
+        return None, f"{numbers} numbers"
+
     def with_all(function: Callable) -> Callable:
         return lambda arrays, p, control: function(eqx.combine(arrays, others), p, control)
 
     try:
-        loop = SimdStepLoop.of(
-            with_all(native.more), with_all(native.advance_to_frame), args, progress, native.frame(progress)
-        )
+        loop = SimdStepLoop.of(with_all(native.more), with_all(native.advance_to_frame), args, progress, row)
     except UnsupportedNativeOperation as error:
         return None, str(error)
     return loop, ""
@@ -191,7 +200,8 @@ class Program:
 
     Raises `UnsupportedNativeOperation` where they can't be machine code, or where members are not alike.
 
-    - `lanes`: steps. - `frames`: how many each member saves besides its start.
+    - `steps`: of several members in lanes, or else of one. - `why_no_lanes`: the reason, if they are of one.
+    - `frames`: how many each member saves besides its start.
     - `starts_compiled`: whether starts are made by machine code, rather than one after the other.
     """
 
@@ -203,11 +213,14 @@ class Program:
         self._inputs, _, self._shapes, _ = _parts(first, progress)
         self._key, self._checked = _identity(first, progress), members.extremes()[:CHECK_LIMIT]
         instant = progress.t, progress.carry.state
-        (lanes, why), _ = find_program(_lanes, first.steps, progress, serialiser=_LANES)
+        (lanes, self.why_no_lanes), _ = find_program(_lanes, first.steps, progress, serialiser=_LANES)
+        steps: SimdStepLoop | StepLoop | None = lanes
+        if steps is None:
+            steps, _ = native.steps(*first.steps, progress)
         (observe, no_observe_reason), _ = find_program(_outputs, first.observer, instant, serialiser=_OUTPUTS)
-        if lanes is None or observe is None:
-            raise UnsupportedNativeOperation(why or no_observe_reason)
-        self.lanes, self._observe_rows = lanes, observe
+        if steps is None or observe is None:
+            raise UnsupportedNativeOperation(self.why_no_lanes or no_observe_reason)
+        self.steps, self._observe_rows = steps, observe
         self._starts = self._all_starts()
         self._check_extremes()
 

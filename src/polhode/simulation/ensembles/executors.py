@@ -10,7 +10,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from polhode.compiler.loops.simd_step_loop import LaneControl
+from polhode.compiler.loops.simd_step_loop import LaneControl, SimdStepLoop
+from polhode.compiler.loops.step_loop import StepLoop
 from polhode.compiler.placement import with_default_device
 from polhode.frames import Frames
 from polhode.result_codes import Result
@@ -45,8 +46,8 @@ class AbstractExecutor(abc.ABC):
         return None
 
 
-class SimdExecutor(AbstractExecutor):
-    """Several members at a time in the lanes of vectors.
+class AbstractCompiledExecutor(AbstractExecutor):
+    """Members whose starts, steps and outputs are machine code that is compiled once for them all.
 
     **Arguments:**
 
@@ -58,46 +59,33 @@ class SimdExecutor(AbstractExecutor):
         end = program.first.t1
         self._targets = np.zeros(1) if self._at is None else np.append(self._at, end)
 
-    def report(self) -> dict[str, Any]:
-        lanes = self._program.lanes
-        starts = "machine code" if self._program.starts_compiled else "one after the other"
-        return {"by": "lanes", "lanes": lanes.width, "operations": lanes.code.report.operations, "starts": starts}
-
     def like(self, is_interrupted: Callable[[], bool]) -> Batch:
         return self.batch(slice(0, 1), is_interrupted)
 
     def batch(self, which: slice, is_interrupted: Callable[[], bool]) -> Batch:
-        arrays, lanes = self._program.starts(which), self._program.lanes
-        args, slots = lanes.args.pack_rows(arrays.args), lanes.progress.pack_rows(arrays.progress)
-        args, now = lanes.interleave(args), lanes.interleave(slots)
-        rows = np.full((len(now) * lanes.width, self._program.frames, lanes.row.size), _NAN_BITS, np.int64)
-        was_interrupted = self._advance(args, now, rows, len(slots), is_interrupted)
-        ends = lanes.progress.unpack(lanes.deinterleave(now, len(slots)))
-        return self._collect(arrays, ends, rows[: len(slots)], was_interrupted)
+        steps, arrays = self._program.steps, self._program.starts(which)
+        args, slots = steps.args.pack_rows(arrays.args), steps.progress.pack_rows(arrays.progress)
+        ends, rows, was_interrupted = self._advance(args, slots, is_interrupted)
+        return self._collect(arrays, steps.progress.unpack(ends), rows, was_interrupted)
 
+    @abc.abstractmethod
     def _advance(
-        self, args: np.ndarray, now: np.ndarray, rows: np.ndarray, count: int, is_interrupted: Callable[[], bool]
-    ) -> np.ndarray:
-        """All steps of so many members, block by block. Returns which of them were interrupted."""
-        lanes, capacity = self._program.lanes, rows.shape[1]
-        saved_counts, n, steps = np.zeros(count, np.int64), np.zeros(count, np.int64), _FIRST_STEPS
-        is_active, every = np.ones(count, bool), self._every or np.iinfo(np.int64).max
-        while is_active.any() and not is_interrupted():
-            began, limits = time.perf_counter(), n + steps
-            controls = [
-                LaneControl(limit, every, True, saved, len(self._targets) - 1, capacity)
-                for limit, saved in zip(limits.tolist(), saved_counts.tolist(), strict=True)
-            ]
-            saved_counts += lanes.advance(args, now, controls, self._targets, rows)
-            then: Progress = lanes.progress.unpack(lanes.deinterleave(now, count))
-            n = np.asarray(then.n)
-            is_active = (n == limits) & (np.asarray(then.result) == 0)
-            ratio = _BLOCK_SECONDS / max(time.perf_counter() - began, 1e-6)
-            steps = int(steps * np.clip(ratio, 0.1, 1000.0)) + 1
-        return is_active
+        self, args: np.ndarray, slots: np.ndarray, is_interrupted: Callable[[], bool]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """All steps of members with these packed arguments and starts.
+
+        Their ends in slots, frames (members, frames, slots), and which of them were interrupted.
+        """
+
+    def _report_starts(self) -> str:
+        return "machine code" if self._program.starts_compiled else "one after the other"
+
+    def _empty_rows(self, count: int) -> np.ndarray:
+        """Frames of so many members before any is saved."""
+        return np.full((count, self._program.frames, self._program.steps.row.size), _NAN_BITS, np.int64)
 
     def _collect(self, arrays: MemberArrays, ends: Progress, rows: np.ndarray, was_interrupted: np.ndarray) -> Batch:
-        t, state, multipliers = self._program.lanes.row.unpack(rows)
+        t, state, multipliers = self._program.steps.row.unpack(rows)
         if self._at is None:
             first = arrays.progress.t, arrays.progress.carry.state, arrays.progress.carry.multipliers
             t, state, multipliers = jax.tree.map(
@@ -113,6 +101,93 @@ class SimdExecutor(AbstractExecutor):
         frames = {name: fill_missing(np.asarray(x), is_missing).reshape(*n, *x.shape[1:]) for name, x in leaves.items()}
         result = np.where(was_interrupted, int(Result.interrupted), ends.result)
         return Batch(frames, result.astype(np.int32), np.asarray(ends.n), np.asarray(ends.t))
+
+
+class SimdExecutor(AbstractCompiledExecutor):
+    """Several members at a time in the lanes of vectors.
+
+    **Arguments:**
+
+    - `program`, `request`: of all members. - `lanes`: its steps.
+    """
+
+    def __init__(self, program: Program, request: MemberRequest, lanes: SimdStepLoop) -> None:
+        super().__init__(program, request)
+        self._lanes = lanes
+
+    def report(self) -> dict[str, Any]:
+        operations = self._lanes.code.report.operations
+        return {
+            "by": "lanes", "lanes": self._lanes.width, "operations": operations, "starts": self._report_starts()
+        }  # fmt: skip
+
+    def _advance(
+        self, args: np.ndarray, slots: np.ndarray, is_interrupted: Callable[[], bool]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        lanes, count = self._lanes, len(slots)
+        args, now = lanes.interleave(args), lanes.interleave(slots)
+        rows = self._empty_rows(len(now) * lanes.width)
+        saved_counts, n, steps = np.zeros(count, np.int64), np.zeros(count, np.int64), _FIRST_STEPS
+        is_active, every = np.ones(count, bool), self._every or np.iinfo(np.int64).max
+        while is_active.any() and not is_interrupted():
+            began, limits = time.perf_counter(), n + steps
+            controls = [
+                LaneControl(limit, every, True, saved, len(self._targets) - 1, rows.shape[1])
+                for limit, saved in zip(limits.tolist(), saved_counts.tolist(), strict=True)
+            ]
+            saved_counts += lanes.advance(args, now, controls, self._targets, rows)
+            then: Progress = lanes.progress.unpack(lanes.deinterleave(now, count))
+            n = np.asarray(then.n)
+            is_active = (n == limits) & (np.asarray(then.result) == 0)
+            ratio = _BLOCK_SECONDS / max(time.perf_counter() - began, 1e-6)
+            steps = int(steps * np.clip(ratio, 0.1, 1000.0)) + 1
+        return lanes.deinterleave(now, count), rows[:count], is_active
+
+
+class StepLoopExecutor(AbstractCompiledExecutor):
+    """One member after the other by the steps of single runs, where lanes can't take these.
+
+    **Arguments:**
+
+    - `program`, `request`: of all members. - `loop`: its steps. - `reason`: why there are no lanes.
+    """
+
+    def __init__(self, program: Program, request: MemberRequest, loop: StepLoop, reason: str) -> None:
+        super().__init__(program, request)
+        self._loop, self._reason, self._steps = loop, reason, 1
+
+    def report(self) -> dict[str, Any]:
+        operations = self._loop.code.report.operations
+        return {
+            "by": "steps of single runs", "because": self._reason, "operations": operations,
+            "starts": self._report_starts(),
+        }  # fmt: skip
+
+    def _advance(
+        self, args: np.ndarray, slots: np.ndarray, is_interrupted: Callable[[], bool]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        rows, ends = self._empty_rows(len(slots)), slots.copy()
+        goes_on = [self._advance_member(*member, is_interrupted) for member in zip(args, ends, rows, strict=True)]
+        return ends, rows, np.array(goes_on, bool)
+
+    def _advance_member(
+        self, args: np.ndarray, now: np.ndarray, rows: np.ndarray, is_interrupted: Callable[[], bool]
+    ) -> bool:
+        """All steps of a member, block by block. Returns whether it was interrupted."""
+        loop, every = self._loop, self._every or np.iinfo(np.int64).max
+        saved, n = 0, 0
+        while not is_interrupted():
+            began, limit = time.perf_counter(), n + self._steps
+            frames = loop.advance(args, now, limit, every, True, self._targets, saved, len(rows) - saved)
+            rows[saved : saved + len(frames)] = frames
+            saved += len(frames)
+            then: Progress = loop.unpack(now)
+            n = int(then.n)
+            if n < limit or then.result != 0:
+                return False
+            ratio = _BLOCK_SECONDS / max(time.perf_counter() - began, 1e-6)
+            self._steps = int(self._steps * np.clip(ratio, 0.1, 1000.0)) + 1
+        return True
 
 
 _NAN_BITS = np.array(np.nan).view(np.int64)[()]

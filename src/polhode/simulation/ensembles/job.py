@@ -6,10 +6,11 @@ import threading
 from collections.abc import Callable
 
 from polhode.compiler.llvm.types import UnsupportedNativeOperation
+from polhode.compiler.loops.simd_step_loop import SimdStepLoop
 from polhode.simulation.ensembles.batch import Batch
 from polhode.simulation.ensembles.compiled_members import MemberRequest, Program
 from polhode.simulation.ensembles.device_executor import DeviceExecutor
-from polhode.simulation.ensembles.executors import AbstractExecutor, SerialExecutor, SimdExecutor
+from polhode.simulation.ensembles.executors import AbstractExecutor, SerialExecutor, SimdExecutor, StepLoopExecutor
 from polhode.simulation.ensembles.members import Members
 from polhode.simulation.ensembles.store import EnsembleStore
 
@@ -57,9 +58,12 @@ def _executor(request: MemberRequest, members: Members, frames: int, by: str) ->
     if by == "devices":
         return DeviceExecutor(request, members)
     try:
-        return SimdExecutor(Program(request, members), request)
+        program = Program(request, members)
     except UnsupportedNativeOperation as error:
         return SerialExecutor(request, members, f"lanes can't take it: {error}", frames)
+    if isinstance(program.steps, SimdStepLoop):
+        return SimdExecutor(program, request, program.steps)
+    return StepLoopExecutor(program, request, program.steps, f"lanes can't take it: {program.why_no_lanes}")
 
 
 class BatchTask:
