@@ -77,7 +77,7 @@ class StepLoop:
     def __init__(
         self, code: CompiledFunction, args: Any, progress: Any, row: Any, pattern: NumberPattern = ARGUMENTS
     ) -> None:
-        self.code, self._args, self._progress, self._row = code, Layout(args), Layout(progress), Layout(row)
+        self.code, self.args, self.progress, self.row = code, Layout(args), Layout(progress), Layout(row)
         self.pattern = pattern
 
     @classmethod
@@ -115,7 +115,7 @@ class StepLoop:
 
     def arguments(self, args: Any) -> np.ndarray:
         """The arguments of `more` and `advance`, ready for `__call__`."""
-        return self.pattern.check(self._args.pack(args))
+        return self.pattern.check(self.args.pack(args))
 
     def __call__(
         self,
@@ -139,11 +139,11 @@ class StepLoop:
 
     def pack(self, progress: Any) -> np.ndarray:
         """A progress in slots, which `advance` changes."""
-        return self._progress.pack(progress)
+        return self.progress.pack(progress)
 
     def unpack(self, slots: np.ndarray) -> Any:
         """The progress from its slots; from rows of them, all at once."""
-        return self._progress.unpack(slots)
+        return self.progress.unpack(slots)
 
     def advance(
         self,
@@ -159,7 +159,7 @@ class StepLoop:
         """A block as by `__call__`, on a progress in slots. Returns the frames in slots."""
         places = _places(targets)
         control = np.array([n_limit, every, last, n_saved, len(places) - 1, capacity], np.int64)
-        rows = np.empty((capacity, self._row.size), np.int64)
+        rows = np.empty((capacity, self.row.size), np.int64)
         return rows[: self.code(arguments, slots, control, places, rows)]
 
     def states(self, arguments: np.ndarray, slots: np.ndarray, n: int, n_end: int, targets: Any) -> np.ndarray:
@@ -170,7 +170,7 @@ class StepLoop:
         places = _places(targets)
         control = np.array([n, _NEVER, False, 0, len(places) - 1, 1], np.int64)
         now, states = slots.copy(), np.empty((n_end - n + 1, len(slots)), np.int64)
-        calls = self.code.calls(arguments, now, control, places, np.empty((1, self._row.size), np.int64))
+        calls = self.code.calls(arguments, now, control, places, np.empty((1, self.row.size), np.int64))
         states[0] = now
         for k in range(1, len(states)):
             control[0] = n + k
@@ -180,7 +180,7 @@ class StepLoop:
 
     def frames(self, rows: np.ndarray) -> Any:
         """The contents of frames in slots."""
-        return self._row.unpack(rows)
+        return self.row.unpack(rows)
 
 
 _NEVER = np.iinfo(np.int64).max

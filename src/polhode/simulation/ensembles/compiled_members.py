@@ -11,6 +11,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from polhode.compiler import size_limits
 from polhode.compiler.cache.disk_cache import Serialiser
 from polhode.compiler.cache.program_cache import find_program
 from polhode.compiler.fingerprint.argument_key import split_arguments
@@ -18,6 +19,7 @@ from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.loops.row_map import RowMap, RowMapResult, row_map_serialiser, try_row_map
 from polhode.compiler.loops.simd_step_loop import SimdStepLoop
+from polhode.compiler.loops.step_loop import StepLoop
 from polhode.compiler.number_pattern import NumberPattern
 from polhode.compiler.numpy_jit import numpy_jit
 from polhode.integrators.base import AbstractIntegrator
@@ -89,6 +91,8 @@ def prepare_member(request: MemberRequest, parameters: dict[str, Any], state: An
     Raises ValueError for one that can't be run, `UnsupportedNativeOperation` for one that lanes can't run.
     """
     task = request.prepare(parameters, state)
+    if task.events.events:
+        raise UnsupportedNativeOperation("impacts that are located within steps")
     segments = plan_steps(task, request.steps).segments
     if len(segments) > 1 or segments[0].after_jump:
         raise UnsupportedNativeOperation("breakpoints")
@@ -135,17 +139,18 @@ def _lanes(inputs: Any, rest: Any, pattern: NumberPattern) -> tuple[SimdStepLoop
     """Steps in lanes, or the reason why there are none; the arguments are those of `native.steps`."""
     (args, progress), others = inputs, rest[0]
 
+    row = native.frame(progress)
+    numbers = Layout(progress).size + Layout(row).size
+    if numbers > size_limits.NUMBERS:
+        # Known before a step is traced.
+        return None, f"{numbers} numbers"
+
     def with_all(function: Callable) -> Callable:
         return lambda arrays, p, control: function(eqx.combine(arrays, others), p, control)
 
     try:
         loop = SimdStepLoop.of(
-            with_all(native.more),
-            with_all(native.advance_to_frame),
-            args,
-            progress,
-            native.frame(progress),
-            pattern=pattern,
+            with_all(native.more), with_all(native.advance_to_frame), args, progress, row, pattern=pattern
         )
     except UnsupportedNativeOperation as error:
         return None, str(error)
@@ -199,7 +204,8 @@ class Program:
 
     Raises `UnsupportedNativeOperation` where they can't be machine code, or where members are not alike.
 
-    - `lanes`: steps of the members so far. - `frames`: how many each member saves besides its start.
+    - `steps`: of several members in lanes, or else of one. - `why_no_lanes`: the reason, if they are of one.
+    - `frames`: how many each member saves besides its start.
     - `starts_compiled`: whether starts are made by machine code, rather than one after the other.
     """
 
@@ -211,15 +217,15 @@ class Program:
         self._inputs, _, self._shapes, _ = _parts(first, progress)
         self._key, self._checked = _identity(first, progress), members.extremes()[:CHECK_LIMIT]
         instant = progress.t, progress.carry.state
-        (observe, why), _ = find_program(_outputs, first.observer, instant, serialiser=_OUTPUTS)
+        (observe, no_observe_reason), _ = find_program(_outputs, first.observer, instant, serialiser=_OUTPUTS)
         if observe is None:
-            raise UnsupportedNativeOperation(why)
+            raise UnsupportedNativeOperation(no_observe_reason)
         self._observe_rows = observe
         extremes = self._extremes()
         pattern, layout = native.pattern_of(self._inputs), Layout(self._inputs[0])
         for arrays in extremes.values():
             pattern = pattern if isinstance(arrays, ValueError) else pattern.common(layout.pack(arrays.args))
-        self.lanes = self._find_lanes(pattern)
+        self.steps, self.why_no_lanes = self._find_steps(pattern)
         self._starts = self._all_starts()
         self._check_extremes(extremes)
 
@@ -237,21 +243,21 @@ class Program:
         leaves = zip(*map(jax.tree.leaves, singles), strict=True)
         return jax.tree.unflatten(jax.tree.structure(singles[0]), [np.stack(x) for x in leaves])
 
-    def lanes_for(self, args: np.ndarray) -> SimdStepLoop:
+    def steps_for(self, args: np.ndarray) -> SimdStepLoop | StepLoop:
         """Steps of members with these packed arguments: numbers in which they differ from others are arguments."""
-        lanes = self.lanes
-        pattern = lanes.pattern.common(args)
-        if pattern is not lanes.pattern:
-            lanes = self.lanes = self._find_lanes(pattern)
-        return lanes
+        pattern = self.steps.pattern.common(args)
+        if pattern is not self.steps.pattern:
+            self.steps, self.why_no_lanes = self._find_steps(pattern)
+        return self.steps
 
-    def _find_lanes(self, pattern: NumberPattern) -> SimdStepLoop:
-        (lanes, why), _ = find_program(
-            _lanes, self.first.steps, self._progress, serialiser=_LANES, pattern=lambda _: pattern
-        )
-        if lanes is None:
-            raise UnsupportedNativeOperation(why)
-        return lanes
+    def _find_steps(self, pattern: NumberPattern) -> tuple[SimdStepLoop | StepLoop, str]:
+        """Steps with these constants, and why they are not in lanes, if so."""
+        members = self.first.steps, self._progress
+        (lanes, reason), _ = find_program(_lanes, *members, serialiser=_LANES, pattern=lambda _: pattern)
+        steps = native.steps(*members[0], members[1], pattern=lambda _: pattern)[0] if lanes is None else lanes
+        if steps is None:
+            raise UnsupportedNativeOperation(reason)
+        return steps, reason
 
     def observe(self, observer: Any, t: Any, state: Any) -> Observation:
         """Outputs, invariants and residuals of stacked states, each with the arrays of its own observer."""

@@ -90,21 +90,6 @@ def _respond(args: Any, p: Progress, due: Array, row: Any) -> tuple[Progress, Ar
     return p, kind, (*before, events._replace(is_frame=is_frame))
 
 
-def steps(
-    stepper: AbstractStepper,
-    system: AbstractSystem,
-    integrator: AbstractIntegrator,
-    p: Progress,
-    report: Callable[[CompileReport], None] = lambda _: None,
-) -> tuple[StepLoop | None, Any]:
-    """Steps in machine code with its arguments, if possible; `report` is called with a report of each compilation."""
-    make = _native if on_host((system, p)) else _on_devices
-    (step_loop,), (args, _) = find_program(
-        make, (stepper, system, integrator), p, serialiser=_STEP_LOOPS, beside=(report,), pattern=pattern_of
-    )
-    return step_loop, None if step_loop is None else step_loop.arguments(args)
-
-
 def pattern_of(inputs: Any) -> NumberPattern:
     """Which numbers of the system are constants of its steps, from the arrays of the arguments of `steps`."""
     return NumberPattern.of(inputs[0], _SYSTEM)
@@ -112,6 +97,25 @@ def pattern_of(inputs: Any) -> NumberPattern:
 
 _SYSTEM = 1
 """Where the system is among the arguments of steps."""
+
+
+def steps(
+    stepper: AbstractStepper,
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    p: Progress,
+    report: Callable[[CompileReport], None] = lambda _: None,
+    pattern: Callable[[Any], NumberPattern] = pattern_of,
+) -> tuple[StepLoop | None, Any]:
+    """Steps in machine code with its arguments, if possible.
+
+    `report` is called with a report of each compilation; `pattern` gives the numbers that are constants.
+    """
+    make = _native if on_host((system, p)) else _on_devices
+    (step_loop,), (args, _) = find_program(
+        make, (stepper, system, integrator), p, serialiser=_STEP_LOOPS, beside=(report,), pattern=pattern
+    )
+    return step_loop, None if step_loop is None else step_loop.arguments(args)
 
 
 def _native(
