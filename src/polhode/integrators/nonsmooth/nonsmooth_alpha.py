@@ -163,4 +163,4 @@ def _result(system: AbstractMechanical, end: Array, last: AlphaRound) -> Array:
     code = jnp.where(failed, int(Result.newton_not_converged), 0)
     code = jnp.where(last.solved, code, int(Result.contact_unsolved))
     code = jnp.where(last.left_out <= CLOSED, int(Result.too_many_contacts), code)
-    return without_numbers(code, v, last.place.contacts.hold)
+    return without_numbers(code, v, last.hold)
