@@ -110,7 +110,8 @@ def _start(step: AlphaStep) -> AlphaRound:
     no, none_of_them, endless = jnp.asarray(False), memory.mode < OPEN, jnp.asarray(jnp.inf)
     return AlphaRound(
         x, end, memory.mode, memory.labels, slides=none_of_them, pushes=none_of_them, depth=none, left_out=none,
-        hold=jnp.zeros(memory.mode.shape), change=endless, change_before=endless, settled=no, solved=no, number=jnp.asarray(0),
+        hold=jnp.zeros(memory.mode.shape), change=endless, change_before=endless, settled=no, solved=no,
+        number=jnp.asarray(0),
     )  # fmt: skip
 
 
