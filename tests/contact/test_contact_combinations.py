@@ -37,6 +37,7 @@ def test_a_shape_on_two_bodies_names_neither():
         model.add_contact(model.ground, shape)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("by", [pytest.param("drive", marks=pytest.mark.exhaustive), "belt"])
 def test_what_moves_contacts_has_no_wrong_balance(by):
     """A drive gives what friction takes, and a belt twice what the box gets."""
@@ -54,6 +55,7 @@ def test_what_moves_contacts_has_no_wrong_balance(by):
     assert audit.accurate, audit
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("gap", [1e-8, 1e-3])
 @pytest.mark.parametrize("method", ["moreau", pytest.param("rattle", marks=pytest.mark.exhaustive)])
 def test_bodies_that_fall_together_stop_one_above_the_other(method, gap):

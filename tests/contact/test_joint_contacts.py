@@ -77,6 +77,7 @@ def test_a_load_that_friction_holds_does_not_creep(form: str, method: str) -> No
     assert set(hinge.mode) == {"stick"}
 
 
+@pytest.mark.exhaustive
 def test_friction_stops_a_body_where_its_energy_is_spent() -> None:
     model, guide = slider(3.0, 0.3)
     model.add(F.Actuator(guide, control=2.0))
