@@ -16,7 +16,7 @@ from polhode.contact.distances import APART, ContactPoints, contact_points, has_
 from polhode.contact.shapes import AbstractShape, Plane
 from polhode.contact.shapes.shape import AbstractConvex, Pose
 from polhode.linalg.blocks import Indices
-from polhode.linalg.segment_sum import take
+from polhode.linalg.known_places import take
 from polhode.spaces.base import Point, Vector
 from polhode.systems.mechanical.contact_set import (
     AbstractContactSet,

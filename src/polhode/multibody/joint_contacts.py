@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float
 
 from polhode.contact.distances import APART
 from polhode.linalg.blocks import Indices
-from polhode.linalg.segment_sum import take
+from polhode.linalg.known_places import take
 from polhode.multibody.coordinates.tree.joint_forces import CoordinateIndex
 from polhode.multibody.mechanism.angles import near
 from polhode.multibody.mechanism.coordinate_forces import AbstractRelativeCoordinate

@@ -15,6 +15,7 @@ import numpy as np
 from polhode.compiler.cache import disk_cache
 from polhode.compiler.fingerprint.argument_key import exact, objects_key, part_of, shape_of, split_arguments
 from polhode.compiler.fingerprint.closures import frozen, node_types
+from polhode.compiler.fingerprint.object_walk import input_digest
 from polhode.compiler.fingerprint.persistent_keys import persistent_key
 from polhode.compiler.fingerprint.provenance import is_user_class
 from polhode.compiler.placement import default_device_for, on_processor
@@ -55,7 +56,7 @@ def find_program(
     """
     inputs, rest, shapes, key = split_arguments(args)
     return _PROGRAMS.find(
-        (build, *key), lambda: _load_or_build(build, inputs, rest, shapes, serialiser, beside)
+        (build, *key), lambda: _load_or_build(build, args, (inputs, rest, shapes), serialiser, beside)
     ), inputs
 
 
@@ -85,23 +86,24 @@ class Arguments:
     def program(self, build: Callable[..., T], serialiser: disk_cache.Serialiser[T] | None = None) -> T:
         """The program that `find_program` would return."""
         return _PROGRAMS.find(
-            (build, self._key), lambda: _load_or_build(build, *split_arguments(self._args)[:3], serialiser, ())
+            (build, self._key),
+            lambda: _load_or_build(build, self._args, split_arguments(self._args)[:3], serialiser, ()),
         )
 
 
 def _load_or_build(
     build: Callable[..., T],
-    inputs: Any,
-    rest: Any,
-    shapes: Any,
+    args: tuple[Any, ...],
+    parts: tuple[Any, Any, Any],
     serialiser: disk_cache.Serialiser[T] | None,
     beside: tuple[Any, ...],
 ) -> T:
+    inputs, rest, shapes = parts
     if serialiser is None:
         return build(inputs, rest, *beside)
-    return disk_cache.load_or_build(
-        persistent_key(build, rest, shapes), lambda: build(inputs, rest, *beside), serialiser, inputs
-    )
+    digest = input_digest(*args)
+    key = persistent_key(build, rest, shapes) if digest is None else persistent_key(build, digest)
+    return disk_cache.load_or_build(key, lambda: build(inputs, rest, *beside), serialiser, inputs)
 
 
 def _program(function: Callable[..., Any], rest: Any) -> Callable[[Any], Any]:
