@@ -323,13 +323,14 @@ def test_other_methods_and_senseless_numbers_are_refused() -> None:
         ph.simulate(model.problem("minimal", t1=0.1, h=0.01))
 
 
+@pytest.mark.parametrize("value", [jnp.nan, -1.0], ids=["no number", "negative"])
 @pytest.mark.parametrize(
     "method", ["moreau", *(pytest.param(m, marks=pytest.mark.exhaustive) for m in ("rattle", "generalized-alpha"))]
 )
-def test_a_brake_that_is_no_number_ends_the_run(method: str) -> None:
+def test_a_brake_that_is_negative_or_no_number_ends_the_run(method: str, value: float) -> None:
     model, guide = slider(1.0)
-    model.add(F.JointFriction(guide, lambda t: jnp.where(t > 0.05, jnp.nan, 1.0), name="brake"))
-    with pytest.raises(ph.SimulationError, match="nonfinite_state"):
+    model.add(F.JointFriction(guide, lambda t: jnp.where(t > 0.05, value, 1.0), name="brake"))
+    with pytest.raises(ph.SimulationError, match="invalid_friction"):
         ph.simulate(model.problem("minimal", t1=0.1, h=0.01), method)
 
 

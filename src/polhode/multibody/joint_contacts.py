@@ -155,11 +155,13 @@ class JointContacts(AbstractContactSet):
         return {pair for part in pairs for pair in part}
 
     def hold(self, t: Array) -> Float[Array, " k"]:
-        """The largest friction forces."""
+        """The largest friction forces; no number where a brake is negative."""
         hold = self.friction
         for number, brake in zip(self.brake_numbers, self.brakes, strict=True):
-            hold = hold + jnp.where(np.arange(self.count) == number, jnp.asarray(brake(t), float), 0.0)
-        return jnp.maximum(hold, 0.0)
+            force = jnp.asarray(brake(t), float)
+            force = jnp.where(force >= 0, force, jnp.nan)
+            hold = hold + jnp.where(np.arange(self.count) == number, force, 0.0)
+        return hold
 
     def coordinates(self, system: Any, q: Point) -> Float[Array, " k"]:
         """The coordinates, turns included."""
