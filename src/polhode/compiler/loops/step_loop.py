@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from polhode.compiler.arrays.array_ir import Function
 from polhode.compiler.arrays.selection import compile_either
 from polhode.compiler.compile_report import CompileReport
 from polhode.compiler.llvm.jit import CompiledFunction
@@ -16,6 +17,9 @@ from polhode.compiler.loops.step_loop_ir import block
 from polhode.compiler.scalars.program import Program
 from polhode.compiler.scalars.traced_function import TracedFunction
 from polhode.compiler.trace import on_scalars, trace
+
+
+T = TypeVar("T")
 
 
 class LoopControl(NamedTuple):
@@ -60,6 +64,22 @@ class StepPrograms(NamedTuple):
         """Both on scalars. Raises `UnsupportedNativeOperation` where there are no such programs."""
         return on_scalars(self.check, *self.examples), on_scalars(self.steps, *self.examples)
 
+    def build(self, make: Callable[[AbstractLoopCode, Function], T]) -> T:
+        """The result of `make` for the function of a block of steps, on arrays or on scalars.
+
+        Raises `UnsupportedNativeOperation` where there is neither.
+        """
+        check, steps = self.check.closed_jaxpr, self.steps.closed_jaxpr
+
+        def build(code: AbstractLoopCode, check: Any, steps: Any) -> T:
+            return make(code, block(code, check, steps, self.layouts))
+
+        return compile_either(
+            steps.jaxpr,
+            lambda: build(ArrayLoopCode(), check, steps),
+            lambda: build(ScalarLoopCode(), *self.on_scalars()),
+        )
+
 
 class StepLoop:
     """Steps in machine code.
@@ -93,16 +113,7 @@ class StepLoop:
         Raises `UnsupportedNativeOperation` for unsupported or too many operations.
         """
         traces = StepPrograms.of(more, advance, args, progress, row)
-        check, steps = traces.check.closed_jaxpr, traces.steps.closed_jaxpr
-
-        def compile(code: AbstractLoopCode, check: Any, steps: Any) -> CompiledFunction:
-            return code.compile(block(code, check, steps, traces.layouts), tell)
-
-        code = compile_either(
-            steps.jaxpr,
-            lambda: compile(ArrayLoopCode(), check, steps),
-            lambda: compile(ScalarLoopCode(), *traces.on_scalars()),
-        )
+        code = traces.build(lambda code, function: code.compile(function, tell))
         return cls(code, args, progress, row)
 
     def arguments(self, args: Any) -> np.ndarray:
