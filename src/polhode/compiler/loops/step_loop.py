@@ -18,7 +18,6 @@ from polhode.compiler.scalars.program import Program
 from polhode.compiler.scalars.traced_function import TracedFunction
 from polhode.compiler.trace import on_scalars, trace
 
-
 T = TypeVar("T")
 
 

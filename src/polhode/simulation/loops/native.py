@@ -112,7 +112,11 @@ def _native(inputs: Any, rest: Any, report: Callable[[CompileReport], None]) -> 
         return lambda arrays, p, control: function(eqx.combine(arrays, others), p, control)
 
     try:
-        return (StepLoop.of(with_all(more), with_all(advance_to_frame), args, progress, _row(args, progress), report),)
+        return (
+            StepLoop.of(
+                with_all(more), with_all(advance_to_frame), args, progress, row_contents(args, progress), report
+            ),
+        )
     except UnsupportedNativeOperation as reason:
         if isinstance(reason, TooManyOperations):
             _warn_of_contacts(eqx.combine(args, others)[1], reason)
@@ -137,7 +141,7 @@ def frame(p: Progress) -> tuple[Any, Any, Array | None]:
     return p.t, p.carry.state, p.carry.multipliers
 
 
-def _row(args: Any, p: Progress) -> tuple[Any, ...]:
+def row_contents(args: Any, p: Progress) -> tuple[Any, ...]:
     """Contents of a row: a frame, and events if the steps respond to them."""
     return (*frame(p), EventRow.empty(len(p.events.signs), p.carry.state)) if _has_responses(args[0]) else frame(p)
 
@@ -154,7 +158,7 @@ def _on_improved(loops: tuple[StepLoop | None], write: Callable[[], None]) -> No
 
 _STEP_LOOPS: Serialiser[tuple[StepLoop | None]] = Serialiser(
     dump=lambda loops: None if loops[0] is None else loops[0].code,
-    load=lambda code, inputs: (StepLoop(code, inputs[0], inputs[1], _row(*inputs)),),
+    load=lambda code, inputs: (StepLoop(code, inputs[0], inputs[1], row_contents(*inputs)),),
     watch=_on_improved,
 )
 
