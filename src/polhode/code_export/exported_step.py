@@ -54,8 +54,9 @@ class ExportedStep:
 
     - `task`: what is run. - `free`: names of free parameters and inputs. - `numbers`: arrays of the model.
     - `begin`: what the code keeps between steps, at the start, as `simulate` has it.
-    - `steps`: a block of steps. - `leaves`: what parameters and inputs change, or None.
-    - `initial`, `restart`, `observe`: the start of a run, its restart after a jump, and outputs.
+    - `steps`: a block of steps. - `leaves`: the arrays of the model that parameters and inputs change, and then the
+      arrays of number `free_state` of the initial state; None if nothing is free.
+    - `initial`, `restart`, `observe`: the start of a run, its restart after a jump of inputs, and outputs.
     """
 
     task: Task
@@ -66,7 +67,8 @@ class ExportedStep:
     steps: StepPrograms
     leaves: SingleCall | None
     initial: SingleCall
-    restart: SingleCall
+    restart: SingleCall | None
+    free_state: tuple[int, ...]
     observe: SingleCall
 
     @classmethod
@@ -144,7 +146,7 @@ class _Recorder:
     def record(self, begin: Carry, outputs: Any) -> ExportedStep:
         """All functions; `begin`: the carry at the start."""
         at, state_at, leaves_call = (), (), None
-        state0, state_structure = jax.tree.flatten(self.task.state0)
+        state = jax.tree.map(np.asarray, self.task.state0)
         if not self.free.is_empty:
             everything = lambda *values: (lambda t, x: [*x, *jax.tree.leaves(t.state0)])(*self._changed(values))  # noqa: E731
             at = tuple(dependent_results(everything, *self.free.defaults))
@@ -156,7 +158,6 @@ class _Recorder:
             count = len(self.leaves)
             at, state_at = tuple(k for k in at if k < count), tuple(k - count for k in at if k >= count)
         free = Free(tuple(self.leaves[k] for k in at))
-        states = tuple(state0[k] for k in state_at)
 
         def steps(arrays: Any, now: tuple[Free, Carry], control: Any) -> Any:
             parts = self._with(arrays, at, now[0], now[1].t0)
@@ -166,12 +167,8 @@ class _Recorder:
         def more(arrays: Any, now: tuple[Free, Carry], control: Any) -> Any:
             return native.more(self._with(arrays, at, now[0], now[1].t0), now[1].progress, control)
 
-        def initial(arrays: Any, now: tuple[Free, Any], t0: Any) -> Carry:
-            parts, given = self._with(arrays, at, now[0], t0), list(map(jnp.asarray, state0))
-            for k, x in zip(state_at, now[1], strict=True):
-                given[k] = x
-            stepper, system, integrator = parts
-            state = jax.tree.unflatten(state_structure, given)
+        def initial(arrays: Any, free: Free, state: Any, t0: Any) -> Carry:
+            stepper, system, integrator = self._with(arrays, at, free, t0)
             return Carry(t0, stepper.start(system, integrator, state, keep_previous=False))
 
         def restart(arrays: Any, now: tuple[Free, Carry]) -> Carry:
@@ -191,8 +188,9 @@ class _Recorder:
             begin,
             StepPrograms.of(more, steps, self.numbers, now, row),
             leaves_call,
-            SingleCall.of(initial, numbers=self.numbers, now=(free, states), t0=begin.t0),
-            SingleCall.of(restart, numbers=self.numbers, now=now),
+            SingleCall.of(initial, numbers=self.numbers, free=free, state=state, t0=begin.t0),
+            SingleCall.of(restart, numbers=self.numbers, now=now) if self.free.inputs else None,
+            tuple(state_at),
             self._observe(begin, outputs),
         )
 

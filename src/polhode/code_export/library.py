@@ -52,7 +52,8 @@ class _Writer:
     def __init__(self, step: ExportedStep, name: str, problem: str) -> None:
         self.step, self.name, self.problem = step, name, problem
         self.blocks = step.steps.build(self._printer("block"))
-        calls = {"initial": step.initial, "restart": step.restart, "observe": step.observe}
+        calls = {"initial": step.initial, "observe": step.observe}
+        calls |= {} if step.restart is None else {"restart": step.restart}
         calls |= {} if step.leaves is None else {"change": step.leaves}
         self.functions = {key: call.build(self._printer(key)) for key, call in calls.items()}
         self.parameters, self.inputs = (
@@ -82,11 +83,12 @@ class _Writer:
     @property
     def _signatures(self) -> dict[str, str]:
         first, n = self._arguments(), self.name
-        join = lambda *last: ", ".join((*first, *last))  # noqa: E731
+        join, state = lambda *last: ", ".join((*first, *last)), f"const {n}_state *state"
         return {
             "start": f"int32_t {n}_start({join('double t0', f'{n}_carry *carry')})",
+            "start_from": f"int32_t {n}_start_from({join('double t0', state, f'{n}_carry *carry')})",
             "step": f"int32_t {n}_step({join(f'{n}_carry *carry')})",
-            "jump": f"void {n}_jump({join(f'{n}_carry *carry')})",
+            **({"jump": f"void {n}_jump({join(f'{n}_carry *carry')})"} if self.inputs else {}),
             "read": f"void {n}_read({join(f'const {n}_carry *carry', f'{n}_outputs *outputs')})",
             "about": f"const char *{n}_about(void)",
             "hash": f"uint64_t {n}_model_hash(void)",
@@ -111,7 +113,7 @@ class _Writer:
         codes = ",\n".join(f"  {n.upper()}_{code.name.upper()} = {int(code)}" for code in Result)
         structs = [struct(f"{n}_{what}", [m.declaration for m in members]) for what, members in self._structs()]
         defaults = [f"extern const {n}_{what} {n}_default_{what};" for what, m in self._free() if m]
-        units = "metres, kilograms, seconds, radians, unless the model has other ones"
+        units = "SI, unless the model has others"
         return _HEADER.format(
             name=n,
             NAME=n.upper(),
@@ -128,8 +130,14 @@ class _Writer:
             structs="\n".join(structs),
             defaults="\n".join((*defaults, "")) if defaults else "",
             count=sum(len(m.labels) for m in self.outputs),
-            **{key: f"{text};" for key, text in self._signatures.items()},
+            **{"jump": "", **{key: f"{text};" for key, text in self._signatures.items()}, **self._jump_text()},
         )
+
+    def _jump_text(self) -> dict[str, str]:
+        if not self.inputs:
+            return {}
+        note = "To be called after inputs have jumped: rebuilds what the method remembers. They are held within steps."
+        return {"jump": f"/* {note} */\n{self._signatures['jump']};\n"}
 
     def _free(self) -> list[tuple[str, list[Member]]]:
         return [("parameters", self.parameters), ("inputs", self.inputs)]
@@ -164,7 +172,7 @@ class _Writer:
 
     def _public(self) -> list[str]:
         """The functions of the header."""
-        n, signatures = self.name, self._signatures
+        signatures = self._signatures
         about = (
             f"{self.problem}, {self.step.task.integrator_name}, h = {self.step.h:.17g}, polhode {polhode.__version__}"
         )
@@ -172,8 +180,9 @@ class _Writer:
             self._load(),
             self._store(),
             _function(signatures["start"], self._start()),
+            _function(signatures["start_from"], self._start_from()),
             _function(signatures["step"], self._step()),
-            _function(signatures["jump"], self._jump()),
+            *([_function(signatures["jump"], self._jump())] if self.inputs else []),
             _function(signatures["read"], self._read()),
             _function(signatures["about"], [f'return "{about}";']),
             _function(signatures["hash"], ["return UINT64_C(0x@HASH@);"]),
@@ -203,8 +212,7 @@ class _Writer:
         if self.changed:
             lines += [
                 f"slot changed[{self.changed}];",
-                *self._values(),
-                *self._call("change", "parameters_slots", "inputs_slots", "changed"),
+                *self._change(),
                 f"memcpy(now, changed, {self.now} * sizeof *now);",
             ]
         elif self.parameters or self.inputs:
@@ -263,25 +271,46 @@ class _Writer:
 
     def _start(self) -> list[str]:
         """The numbers that `simulate` starts with, or, with other parameters, inputs or time, computed ones."""
-        n, begin = self.name, Layout(self.step.begin)
+        n, step = self.name, self.step
         same = ["t0 == T0", *(f"memcmp({what}, &{n}_default_{what}, sizeof *{what}) == 0" for what in self._passed)]
         lines = [
-            f"const double T0 = {literal(np.float64(self.step.task.t0))};",
-            f"if ({' && '.join(same)}) {{",
-            f"  memcpy(carry, {n}_begin, sizeof *carry);",
-            "} else {",
-            f"  slot changed[{max(self.changed, 1)}], results[{begin.size}], time[1];",
+            f"const double T0 = {literal(np.float64(step.task.t0))};",
+            f"memcpy(carry, {n}_begin, sizeof *carry);",
+            f"if ({' && '.join(same)}) {{ return (int32_t)carry->result; }}",
+            f"const {n}_state state = carry->state;",
         ]
-        inner: list[str] = []
+        if step.free_state:
+            lines[-1] = f"{n}_state state = carry->state;"
+            lines += [f"slot changed[{self.changed}];", *self._change()]
+            sizes = [8 * int(np.size(x)) for x in jax.tree.leaves(step.task.state0)]
+            at = self.now
+            for k in step.free_state:
+                lines.append(f"memcpy((char *)&state + {sum(sizes[:k])}, changed + {at}, {sizes[k]});")
+                at += sizes[k] // 8
+        arguments = ", ".join((*self._passed, "t0", "&state", "carry"))
+        return [*lines, f"return {n}_start_from({arguments});"]
+
+    def _change(self) -> list[str]:
+        """Calls what computes free numbers, in a block of its own."""
+        call = self._call("change", "parameters_slots", "inputs_slots", "changed")
+        return ["{", *(f"  {line}" for line in (*self._values(), *call)), "}"]
+
+    def _start_from(self) -> list[str]:
+        n, size = self.name, Layout(self.step.begin).size
+        state = sum(int(np.size(x)) for x in jax.tree.leaves(self.step.task.state0))
+        lines = [f"slot changed[{max(self.changed, 1)}], given[{max(state, 1)}], time[1], results[{size}];"]
         if self.changed:
-            inner += ["{", *(f"  {x}" for x in self._values())]
-            inner += [f"  {x}" for x in self._call("change", "parameters_slots", "inputs_slots", "changed")] + ["}"]
-        inner += [
+            lines += self._change()
+        elif self._passed:
+            lines += [f"(void){what};" for what in self._passed]
+        return [
+            *lines,
+            "memcpy(given, state, sizeof *state);",
             "time[0].number = t0;",
-            *self._call("initial", f"(slot *){n}_numbers", "changed", "time", "results"),
+            *self._call("initial", f"(slot *){n}_numbers", "changed", "given", "time", "results"),
             f"{n}_store(results, carry);",
+            "return (int32_t)carry->result;",
         ]
-        return [*lines, *(f"  {x}" for x in inner), "}", "return (int32_t)carry->result;"]
 
     def _read(self) -> list[str]:
         size, carry = self.step.observe.result.size, Layout(self.step.begin).size
@@ -416,11 +445,11 @@ enum {name}_result {{
 
 /* Begins at time t0. With the defaults these are the numbers that `simulate` begins with. */
 {start}
-/* One step of {NAME}_H_STEP; inputs keep their values within it. */
+/* Begins at time t0 in another state, which must keep the constraints of the model. */
+{start_from}
+/* One step of {NAME}_H_STEP. */
 {step}
-/* To be called after inputs have jumped, or the state was changed: rebuilds what the method remembers. */
-{jump}
-/* Outputs, invariants and residuals of the present state. */
+{jump}/* Outputs, invariants and residuals of the present state. */
 {read}
 /* Model, method and step. */
 {about}

@@ -29,8 +29,8 @@ def check_task(task: Task) -> None:
     plan = task.events
     if plan.first_located < len(plan.events):
         raise ValueError(
-            f"`{task.integrator_name}` ends steps where contacts close, open, stick or slide, and changes its equations "
-            "there, which only Python can do. Take `moreau`, whose steps go across impacts with the same equations."
+            f"`{task.integrator_name}` ends steps where contacts close, open, stick or slide, and changes its "
+            "equations there, which only Python can do. Take `moreau`, whose steps go across impacts."
         )
     if plan.holds_contacts:
         resting = [event.name for event in plan.events if getattr(event.action, "rests", False)]

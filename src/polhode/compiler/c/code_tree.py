@@ -17,26 +17,37 @@ class Line:
     """One statement.
 
     - `text`: the statement; for definitions and assignments the value, "" for a declaration without one.
-    - `target`: the variable that it sets, or "". - `kind`: the type of a variable that begins to exist here, or "".
-    - `is_constant`: whether the variable never changes. - `is_fixed`: whether it belongs to its loop, as `break` does.
+    - `target`: the variable or array that it sets, or "". - `kind`: its type if it begins to exist here, or "".
+    - `is_constant`: whether it never changes. - `is_fixed`: whether the line belongs to its loop, as `break` does.
+    - `place`: what follows the name of an array: its length, or the element that is set.
     """
 
-    __slots__ = ("is_constant", "is_fixed", "kind", "target", "text")
+    __slots__ = ("is_constant", "is_fixed", "kind", "place", "target", "text")
 
     def __init__(
-        self, text: str, target: str = "", kind: str = "", is_constant: bool = False, is_fixed: bool = False
+        self,
+        text: str,
+        target: str = "",
+        kind: str = "",
+        is_constant: bool = False,
+        is_fixed: bool = False,
+        place: str = "",
     ) -> None:
-        self.text, self.target, self.kind = text, target, kind
+        self.text, self.target, self.kind, self.place = text, target, kind, place
         self.is_constant, self.is_fixed = is_constant, is_fixed
+
+    @property
+    def names(self) -> list[str]:
+        """The local variables that it reads."""
+        return local_names(self.text) + (local_names(self.place) if self.place else [])
 
     def __str__(self) -> str:
         if not self.target:
             return self.text
-        if not self.kind:
-            return f"{self.target} = {self.text};"
-        constant = "const " if self.is_constant else ""
-        head = f"slot *{constant}" if self.kind == "slot *" else f"{constant}{self.kind} "
-        head += self.target
+        head = f"{self.target}{self.place}"
+        if self.kind:
+            constant = "const " if self.is_constant else ""
+            head = f"slot *{constant}{head}" if self.kind == "slot *" else f"{constant}{self.kind} {head}"
         return f"{head} = {self.text};" if self.text else f"{head};"
 
 
@@ -118,9 +129,9 @@ def _collect(body: Body, sources: dict[str, list[str]], needed: list[str]) -> No
             needed += local_names(item.head) if isinstance(item, Braces) else ()
             _collect(item.body, sources, needed)
         elif item.target:
-            sources.setdefault(item.target, []).extend(local_names(item.text))
+            sources.setdefault(item.target, []).extend(item.names)
         else:
-            needed += local_names(item.text)
+            needed += item.names
 
 
 def _only(body: Body, used: set[str]) -> Body:

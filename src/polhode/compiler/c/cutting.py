@@ -217,8 +217,11 @@ class _Sharing:
             if isinstance(item, _Call):
                 self._visit(item.part, item.part.body)
             elif isinstance(item, Line):
-                for name in local_names(item.text):
+                for name in item.names:
                     self._use(name, part)
+                if item.kind and item.place:
+                    # An array, which is used where it is.
+                    continue
                 if item.kind:
                     self._define(item.target, item.kind, item.is_constant, part)
                 elif item.target:
@@ -246,7 +249,6 @@ class _Sharing:
     def _use(self, name: str, part: _Part) -> None:
         v = self.variables.get(name)
         if v is None:
-            # An array, which is used where it is.
             return
         v.used[part] = None
         v.end = max(v.end, self._position)
@@ -345,7 +347,7 @@ class _PartPrinter:
     def _line(self, item: Line) -> Iterator[Line]:
         text, v = self._replaced(item.text), self._shared.variables.get(item.target)
         if v is None or not v.place:
-            yield Line(text, item.target, item.kind, item.is_constant)
+            yield Line(text, item.target, item.kind, item.is_constant, place=self._replaced(item.place))
         elif v.is_constant:
             yield Line(text, item.target, item.kind, is_constant=True)
             yield Line(f"{v.member()} = {item.target};")
@@ -369,10 +371,6 @@ _WORDS = re.compile(r"\b[a-z_]+\d*\b")
 
 def _bytes(line: Line) -> int:
     """Bytes on the stack of what a line declares."""
-    if line.kind:
-        return 8
-    match = _ARRAY.match(line.text)
-    return 8 * int(match[1]) if match else 0
-
-
-_ARRAY = re.compile(r"(?:const )?\w+ [rab]\d+\[(\d+)\]")
+    if not line.kind:
+        return 0
+    return 8 * int(line.place[1:-1]) if line.place else 8

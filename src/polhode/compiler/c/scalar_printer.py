@@ -190,7 +190,7 @@ class ScalarPrinter:
                 self.define(v, f"{table}[{i}]", is_fixed=True)
             self.program(body, [*names, *map(self.operand, inputs)])
             for table, x in zip(results, outputs, strict=True):
-                self.line(f"{table}[{i}] = {self.operand(x)};", is_fixed=True)
+                self.body.append(Line(self.operand(x), table, is_fixed=True, place=f"[{i}]"))
             self.assign(carried, body.outputs[:n_carry])
             self.close()
             for k, v in enumerate(o.results[n_carry:]):
@@ -198,9 +198,8 @@ class ScalarPrinter:
 
     def _array(self, kind: str, length: int, values: Sequence[str] = ()) -> str:
         """A local array."""
-        name = self.new_name("r")
-        const, start = ("const ", f" = {{{', '.join(values)}}}") if values else ("", "")
-        self.line(f"{const}{kind} {name}[{max(length, 1)}]{start};")
+        name, start = self.new_name("r"), f"{{{', '.join(values)}}}" if values else ""
+        self.body.append(Line(start, name, kind, is_constant=bool(values), place=f"[{max(length, 1)}]"))
         return name
 
     def _call(self, o: Operation) -> None:
@@ -212,7 +211,8 @@ class ScalarPrinter:
         with self.together():
             arguments, results = self._array("slot", len(passed)), self._array("slot", len(body.outputs))
             for n, x in enumerate(passed):
-                self.line(f"{slot_member(f'{arguments}[{n}]', c_type(x.dtype))} = {self.operand(x)};")
+                place = slot_member(f"[{n}]", c_type(x.dtype))
+                self.body.append(Line(self.operand(x), arguments, place=place))
             pointers = ", ".join([arguments, results, *map(self.operand, procedure.arrays)])
             self.line(f"{procedure.name}({pointers});")
             for n, v in enumerate(o.results):
