@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -61,7 +61,7 @@ def _value(problem: Problem, name: str) -> np.ndarray:
             "`Model(…).problem(…)` with `polhode.Parameter`s."
         )
     if name not in problem.parameters:
-        raise unknown_name(f"parameter of problem `{problem.name}`", name, problem.parameters)
+        raise unknown_name("parameter", name, problem.parameters)
     value = problem.parameters[name]
     array = np.asarray(value)
     if array.dtype == bool or not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array) or not array.size:
@@ -80,8 +80,3 @@ def dependent_results(function: Callable[..., Sequence[Any]], *examples: Any) ->
         if any(v in known for v in eqn.invars if not isinstance(v, core.Literal)):
             known.update(eqn.outvars)
     return [k for k, v in enumerate(jaxpr.outvars) if not isinstance(v, core.Literal) and v in known]
-
-
-def by_name(names: Sequence[str], values: Sequence[Any]) -> Mapping[str, Any]:
-    """Values by their names, in order."""
-    return dict(zip(names, values, strict=True))

@@ -61,8 +61,7 @@ class _Writer:
             for names, values in zip((step.free.parameters, step.free.inputs), step.free.defaults, strict=True)
         )
         observed = step.observe.program.out_shape
-        self.output_names = [*observed]
-        self.outputs = named_members(self.output_names, [*observed.values()])
+        self.outputs = named_members([*observed], [*observed.values()])
         self.state, self.carry = _carry_members(step, name)
         # What `change` returns: arrays of the model, then those of the initial state.
         self.now = step.steps.layouts[1].size - Layout(step.begin).size
@@ -319,21 +318,8 @@ class _Writer:
             *self._values(),
             "memcpy(now, carry, sizeof *carry);",
             *self._call("observe", "parameters_slots", "inputs_slots", "now", "results"),
-            *self._ordered(),
+            "memcpy(outputs, results, sizeof *outputs);",
         ]
-
-    def _ordered(self) -> list[str]:
-        """Outputs from the order of a dictionary's keys to that of their struct."""
-        shapes = self.step.observe.program.out_shape
-        at, lines, begin = 0, {}, 0
-        for key in sorted(shapes):
-            lines[key] = at
-            at += int(np.prod(shapes[key].shape, dtype=int))
-        out = []
-        for name, member in zip(self.output_names, self.outputs, strict=True):
-            out.append(f"memcpy(&outputs->{member.name}, results + {lines[name]}, sizeof outputs->{member.name});")
-            begin += len(member.labels)
-        return out
 
     def _places(self) -> dict[str, int]:
         """Slots of numbers of the progress among those that functions work on."""

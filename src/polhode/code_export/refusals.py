@@ -49,13 +49,11 @@ def check_events(stepper: AbstractStepper, handler: EventHandler | None) -> None
             "The impacts of a model of this size are computed by Python between steps. Let shapes touch, "
             "`model.add_contact`, and take `moreau`, whose steps go across impacts."
         )
-    names = [
-        event.name for event, is_left in zip(handler.plan.events, stepper.responses.for_host, strict=True) if is_left
-    ]
+    names = [event.name for event in handler.plan.events if event.change is not None]
     if names:
         raise ValueError(
-            f"Event {_listing(names)} ends the run or changes the system, which exported steps can't do. Leave it out, "
-            "and look at its function, or at an output, from the program that calls the steps."
+            f"Event {_listing(names)} changes the system, which only Python can do. Leave it out, or make what it "
+            "changes a `polhode.Parameter`, name it in `inputs`, and set it from the program that calls the steps."
         )
 
 
