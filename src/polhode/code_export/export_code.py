@@ -76,7 +76,7 @@ def export_code(
         library = library_of(recorded, word, problem.name)
     except UnsupportedNativeOperation as reason:
         used = method if isinstance(method, str) else problem.integrator
-        raise refusals.unsupported(reason, problem.name, used) from None
+        raise refusals.no_code(reason, problem.name, used) from None
     _write(library, word, path, compiler)
     return path
 

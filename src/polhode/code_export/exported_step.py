@@ -120,7 +120,7 @@ class _Recorder:
 
     # --- numbers ------------------------------------------------------------------------------------------------------
 
-    def _changed(self, values: Values) -> tuple[Task, list[Any]]:
+    def _numbers_for(self, values: Values) -> tuple[Task, list[Any]]:
         """The task with other parameters and inputs, and its arrays."""
         task = _task(self.free.problem(self.problem, values), self.task.integrator, self.events)
         leaves, structure = jax.tree.flatten(eqx.filter(self._parts(task), eqx.is_array))
@@ -148,7 +148,7 @@ class _Recorder:
         at, state_at, leaves_call = (), (), None
         state = jax.tree.map(np.asarray, self.task.state0)
         if not self.free.is_empty:
-            everything = lambda *values: (lambda t, x: [*x, *jax.tree.leaves(t.state0)])(*self._changed(values))  # noqa: E731
+            everything = lambda *values: (lambda t, x: [*x, *jax.tree.leaves(t.state0)])(*self._numbers_for(values))  # noqa: E731
             at = tuple(dependent_results(everything, *self.free.defaults))
             leaves_call = SingleCall.of(
                 lambda *values: (lambda x: tuple(jnp.asarray(x[k]) for k in at))(everything(*values)),
@@ -200,7 +200,7 @@ class _Recorder:
 
         def observe(parameters: Any, inputs: Any, carry: Carry) -> dict[str, Any]:
             values = parameters, inputs
-            task = self.task if self.free.is_empty else self._changed(values)[0]
+            task = self.task if self.free.is_empty else self._numbers_for(values)[0]
             observation = task.run_system.observer(carry.progress.t, carry.progress.carry.state)
             return select({name: _flat(part) for name, part in observation._asdict().items()})
 

@@ -75,8 +75,8 @@ def _value(problem: Problem, name: str) -> np.ndarray:
 def dependent_results(function: Callable[..., Sequence[Any]], *examples: Any) -> list[int]:
     """Which of the arrays that a function returns depend on its arguments."""
     jaxpr: Any = jax.make_jaxpr(function)(*examples).jaxpr
-    known: set[Any] = set(jaxpr.invars)
+    dependent: set[Any] = set(jaxpr.invars)
     for eqn in jaxpr.eqns:
-        if any(v in known for v in eqn.invars if not isinstance(v, core.Literal)):
-            known.update(eqn.outvars)
-    return [k for k, v in enumerate(jaxpr.outvars) if not isinstance(v, core.Literal) and v in known]
+        if any(v in dependent for v in eqn.invars if not isinstance(v, core.Literal)):
+            dependent.update(eqn.outvars)
+    return [k for k, v in enumerate(jaxpr.outvars) if not isinstance(v, core.Literal) and v in dependent]

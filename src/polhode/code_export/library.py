@@ -155,7 +155,9 @@ class _Writer:
         for (what, members), values in zip(self._free(), step.free.defaults, strict=True):
             if members:
                 texts = [literal(np.float64(x)) for array in values for x in np.ravel(array)]
-                tables.append(f"const {n}_{what} {n}_default_{what} = {{\n{rows_of(_braced(members, texts))}\n}};")
+                tables.append(
+                    f"const {n}_{what} {n}_default_{what} = {{\n{rows_of(_initialisers(members, texts))}\n}};"
+                )
         labels = ",\n".join(f'  "{label}"' for m in self.outputs for label in m.labels)
         tables.append(f"const char *const {n}_output_names[{n.upper()}_OUTPUTS] = {{\n{labels}\n}};")
         functions = [self.blocks.text, *(each.text for each in self.functions.values())]
@@ -225,12 +227,12 @@ class _Writer:
         )
 
     @property
-    def _passed(self) -> list[str]:
+    def _pointers(self) -> list[str]:
         return [what for what, members in self._free() if members]
 
     def _begin_step(self) -> list[str]:
         total = self.step.steps.layouts[1].size
-        arguments = ", ".join((*self._passed, "carry", "now"))
+        arguments = ", ".join((*self._pointers, "carry", "now"))
         return [f"slot now[{total}];", f"{self.name}_load({arguments});"]
 
     def _step(self) -> list[str]:
@@ -271,7 +273,7 @@ class _Writer:
     def _start(self) -> list[str]:
         """The numbers that `simulate` starts with, or, with other parameters, inputs or time, computed ones."""
         n, step = self.name, self.step
-        same = ["t0 == T0", *(f"memcmp({what}, &{n}_default_{what}, sizeof *{what}) == 0" for what in self._passed)]
+        same = ["t0 == T0", *(f"memcmp({what}, &{n}_default_{what}, sizeof *{what}) == 0" for what in self._pointers)]
         lines = [
             f"const double T0 = {literal(np.float64(step.task.t0))};",
             f"memcpy(carry, {n}_begin, sizeof *carry);",
@@ -286,7 +288,7 @@ class _Writer:
             for k in step.free_state:
                 lines.append(f"memcpy((char *)&state + {sum(sizes[:k])}, changed + {at}, {sizes[k]});")
                 at += sizes[k] // 8
-        arguments = ", ".join((*self._passed, "t0", "&state", "carry"))
+        arguments = ", ".join((*self._pointers, "t0", "&state", "carry"))
         return [*lines, f"return {n}_start_from({arguments});"]
 
     def _change(self) -> list[str]:
@@ -300,8 +302,8 @@ class _Writer:
         lines = [f"slot changed[{max(self.changed, 1)}], given[{max(state, 1)}], time[1], results[{size}];"]
         if self.changed:
             lines += self._change()
-        elif self._passed:
-            lines += [f"(void){what};" for what in self._passed]
+        elif self._pointers:
+            lines += [f"(void){what};" for what in self._pointers]
         return [
             *lines,
             "memcpy(given, state, sizeof *state);",
@@ -333,7 +335,7 @@ class _Writer:
 
     def _main(self) -> str:
         n = self.name
-        passed = ", ".join(f"&{n}_default_{what}" for what in self._passed)
+        passed = ", ".join(f"&{n}_default_{what}" for what in self._pointers)
         comma = f"{passed}, " if passed else ""
         return _MAIN.format(name=n, NAME=n.upper(), passed=comma, t0=literal(np.float64(self.step.task.t0)))
 
@@ -347,14 +349,14 @@ def _carry_members(step: ExportedStep, name: str) -> tuple[list[Any], list[Any]]
     for prefix, tree in (("t0", step.begin.t0), ("n", p.n), ("t", p.t), ("h", p.h)):
         parts += members_of(prefix, tree)
     inside = members_of("" if is_pair or not isinstance(state, tuple) else "x", state_tree)
-    parts.append(_Nested("state", f"{name}_state"))
+    parts.append(_StructMember("state", f"{name}_state"))
     rest = ("memory", p.carry.memory), ("multipliers", p.carry.multipliers), ("rejected", p.rejected)
     for prefix, tree in (*rest, ("newton", p.newton), ("error", p.error), ("result", p.result), ("events", p.events)):
         parts += members_of(prefix, tree)
     return inside, parts
 
 
-class _Nested(NamedTuple):
+class _StructMember(NamedTuple):
     """A member that is a struct; its type begins with the name of the library."""
 
     name: str
@@ -377,7 +379,7 @@ def _table(name: str, layout: Layout, tree: Any) -> str:
     return f"static const slot {name}[{max(layout.size, 1)}] = {{\n{rows_of(texts or ['{0}'])}\n}};"
 
 
-def _braced(members: Sequence[Member], texts: Sequence[str]) -> list[str]:
+def _initialisers(members: Sequence[Member], texts: Sequence[str]) -> list[str]:
     """Texts of numbers with the braces of the arrays that they are elements of."""
     out, at = [], 0
     for member in members:

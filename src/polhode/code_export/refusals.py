@@ -35,7 +35,7 @@ def check_task(task: Task) -> None:
     if plan.holds_contacts:
         resting = [event.name for event in plan.events if getattr(event.action, "rests", False)]
         raise ValueError(
-            f"The contact of {_listing(resting)} may come to rest, where the equations change, which only Python can "
+            f"The contact of {_quoted_names(resting)} may come to rest, where the equations change, which only Python can "
             "do. Give `rests_below` to the impact, which ends the run there, or let shapes touch and take `moreau`."
         )
 
@@ -52,20 +52,20 @@ def check_events(stepper: AbstractStepper, handler: EventHandler | None) -> None
     names = [event.name for event in handler.plan.events if event.change is not None]
     if names:
         raise ValueError(
-            f"Event {_listing(names)} changes the system, which only Python can do. Leave it out, or make what it "
+            f"Event {_quoted_names(names)} changes the system, which only Python can do. Leave it out, or make what it "
             "changes a `polhode.Parameter`, name it in `inputs`, and set it from the program that calls the steps."
         )
 
 
-def check_outputs(names: Sequence[str], known: Iterable[str]) -> None:
+def check_outputs(names: Sequence[str], candidates: Iterable[str]) -> None:
     """Raises `UnknownName` for outputs that there are not."""
-    every = list(known)
+    every = list(candidates)
     for name in checks.sequence("outputs", names, "names of outputs"):
         if name not in every:
             raise unknown_name("output", name, every)
 
 
-def unsupported(reason: Exception, problem: str, method: str) -> ValueError:
+def no_code(reason: Exception, problem: str, method: str) -> ValueError:
     """The error for functions that have no machine code."""
     return ValueError(
         f"The step of `{method}` for problem `{problem}` can't be exported: there is no C for {reason}. Functions of "
@@ -73,5 +73,5 @@ def unsupported(reason: Exception, problem: str, method: str) -> ValueError:
     )
 
 
-def _listing(names: Sequence[str]) -> str:
+def _quoted_names(names: Sequence[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)

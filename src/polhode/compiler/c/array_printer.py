@@ -25,8 +25,8 @@ from polhode.compiler.arrays.array_ir import (
 )
 from polhode.compiler.arrays.printer import AbstractPrinter
 from polhode.compiler.c.code_tree import Line
-from polhode.compiler.c.cutting import cut
 from polhode.compiler.c.expressions import c_type
+from polhode.compiler.c.partition import cut
 from polhode.compiler.c.prelude import PRELUDE
 from polhode.compiler.c.scalar_printer import ScalarPrinter
 from polhode.compiler.c.slots import slot_member, slot_value

@@ -69,8 +69,8 @@ class _Part:
 def cut(body: Body, name: str, arguments: Sequence[str], head: str) -> CutFunction:
     """The function of a body, cut into parts. `arguments`: names of those of type `slot *`; `head`: before these."""
     cutter = _Cutter(name)
-    main = _Part(name, cutter.shortened(without_unused(body)))
-    shared = _Sharing(main)
+    main = _Part(name, cutter.shorten(without_unused(body)))
+    shared = _SharedVariables(main)
     printer = _PartPrinter(main, shared, arguments)
     texts = [printer.text(part, f"PART void {part.name}") for part in cutter.parts]
     texts.append(printer.text(main, head))
@@ -89,11 +89,11 @@ class _Cutter:
         self._name = name
         self.parts: list[_Part] = []
 
-    def shortened(self, body: Body) -> Body:
+    def shorten(self, body: Body) -> Body:
         """The same with calls of parts in place of its statements, where it is long."""
         for item in body:
             if not isinstance(item, Line):
-                item.body = self.shortened(item.body) if isinstance(item, Braces) else self._inside(item.body)
+                item.body = self.shorten(item.body) if isinstance(item, Braces) else self._inside(item.body)
         if _size(body) <= LINES:
             return body
         short, pending, count = Body(), Body(), 0
@@ -101,23 +101,23 @@ class _Cutter:
             size = _size(unit)
             is_fixed = isinstance(unit[0], Line) and unit[0].is_fixed
             if is_fixed or count + size > LINES:
-                short += self._moved(pending, count)
+                short += self._part_of(pending, count)
                 pending, count = Body(), 0
             if is_fixed:
                 short += unit
             else:
                 pending += unit
                 count += size
-        return Body([*short, *self._moved(pending, count)])
+        return Body([*short, *self._part_of(pending, count)])
 
     def _inside(self, group: Body) -> Body:
-        """A group with its blocks shortened."""
+        """A group with its blocks shorten."""
         for item in group:
             if isinstance(item, Braces):
-                item.body = self.shortened(item.body)
+                item.body = self.shorten(item.body)
         return group
 
-    def _moved(self, body: Body, size: int) -> Body:
+    def _part_of(self, body: Body, size: int) -> Body:
         """A call of a part with these statements, unless they are few."""
         if size < _SHORTEST:
             return body
@@ -190,7 +190,7 @@ class _Variable:
         return self.place if self.kind == "slot *" else slot_member(self.place, self.kind)
 
 
-class _Sharing:
+class _SharedVariables:
     """The variables that several parts use, with their slots.
 
     - `size`, `pointers`: slots of numbers and of pointers. - `variables`: all, by name.
@@ -283,7 +283,7 @@ class _PartPrinter:
     - `frames`: bytes of each on the stack.
     """
 
-    def __init__(self, main: _Part, shared: _Sharing, arguments: Sequence[str]) -> None:
+    def __init__(self, main: _Part, shared: _SharedVariables, arguments: Sequence[str]) -> None:
         self._main, self._shared, self._arguments = main, shared, arguments
         self._needed: dict[_Part, list[str]] = {}
         self.frames: dict[_Part, int] = {}
@@ -327,8 +327,8 @@ class _PartPrinter:
                 inner = item.part
                 out.append(Line(f"{inner.name}({', '.join(self._needed[inner])});"))
                 variables = self._shared.variables
-                made = [n for n in self._shared.used.get(part, ()) if variables[n].home in inner.inside]
-                out += self._loads(part, [name for name in made if variables[name].home is not part])
+                inner_names = [n for n in self._shared.used.get(part, ()) if variables[n].home in inner.inside]
+                out += self._loads(part, [name for name in inner_names if variables[name].home is not part])
             elif isinstance(item, Line):
                 out += self._line(item)
             elif isinstance(item, Group):
@@ -336,7 +336,7 @@ class _PartPrinter:
                 group.body = self._body(part, item.body)
                 out.append(group)
             else:
-                braces = Braces(self._replaced(item.head), item.index)
+                braces = Braces(self._with_places(item.head), item.index)
                 index = self._shared.variables.get(item.index)
                 braces.body = self._body(part, item.body)
                 if index is not None and index.place:
@@ -345,16 +345,16 @@ class _PartPrinter:
         return out
 
     def _line(self, item: Line) -> Iterator[Line]:
-        text, v = self._replaced(item.text), self._shared.variables.get(item.target)
+        text, v = self._with_places(item.text), self._shared.variables.get(item.target)
         if v is None or not v.place:
-            yield Line(text, item.target, item.kind, item.is_constant, place=self._replaced(item.place))
+            yield Line(text, item.target, item.kind, item.is_constant, place=self._with_places(item.place))
         elif v.is_constant:
             yield Line(text, item.target, item.kind, is_constant=True)
             yield Line(f"{v.member()} = {item.target};")
         elif text:
             yield Line(f"{v.member()} = {text};")
 
-    def _replaced(self, text: str) -> str:
+    def _with_places(self, text: str) -> str:
         """A text in which shared variables that change are read from their slots."""
 
         def place(match: re.Match[str]) -> str:
