@@ -204,12 +204,13 @@ def test_the_command_writes_a_program_that_prints_outputs(tmp_path):
 
 # --- long ones --------------------------------------------------------------------------------------------------------
 
-MODELS = ("heavy-top", "rotor", "pendulum-3d", "free-rigid-body", "heavy-top-constrained", "pendulum-chain")
+MODELS = ("heavy-top", "rotor", "pendulum-3d", "free-rigid-body", "heavy-top-constrained", "mass-spring")
 
 
 def model_for(method):
     """A problem that a method takes."""
-    for problem in (*map(ph.problems.get, MODELS), arm(), with_stops()):
+    quadratic = ph.problems.get("heavy-top", formulation="quadratic")
+    for problem in (*map(ph.problems.get, MODELS), quadratic, arm("SO3xR3"), with_stops()):
         if any(row.suited and row.name == method for row in ph.integrators.suited(problem.system, problem.state0)):
             return problem
     raise AssertionError(f"no model for {method}")
@@ -256,7 +257,7 @@ def test_large_models_have_the_bytes_of_their_runs(name, level, tmp_path):
 @pytest.mark.parametrize("method", ["rkmk4", "generalized-alpha", "moreau"])
 def test_sanitizers_find_nothing(method, tmp_path):
     file = tmp_path / "model.c"
-    ph.export_code(with_stops() if method == "moreau" else arm("absolute"), method, file, h=1e-3, name="model")
+    ph.export_code(with_stops() if method == "moreau" else arm("SO3xR3"), method, file, h=1e-3, name="model")
     program, flags = tmp_path / "model", ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
     subprocess.run([COMPILER, *STRICT, *flags, "-DMODEL_MAIN", file, "-o", program, "-lm"], check=True)
     table = subprocess.run([program, "500"], capture_output=True, text=True, check=True).stdout.splitlines()

@@ -141,22 +141,34 @@ class _Recorder:
         stepper, system, integrator = eqx.combine(jax.tree.unflatten(self.structure, leaves), self.rest)
         return _beginning_at(stepper, t0), system, integrator
 
+    def _dependence(self) -> tuple[tuple[int, ...], tuple[int, ...], SingleCall | None]:
+        """Numbers of the arrays of the model, and of the initial state, that parameters and inputs change.
+
+        The last value computes them, those of the model first; it is None if nothing is free.
+        """
+        if self.free.is_empty:
+            return (), (), None
+
+        def arrays(*values: Any) -> list[Any]:
+            task, leaves = self._numbers_for((values[0], values[1]))
+            return [*leaves, *jax.tree.leaves(task.state0)]
+
+        at, count = dependent_results(arrays, *self.free.defaults), len(self.leaves)
+
+        def dependent_arrays(*values: Any) -> tuple[Any, ...]:
+            every = arrays(*values)
+            return tuple(jnp.asarray(every[k]) for k in at)
+
+        parameters, inputs = self.free.defaults
+        call = SingleCall.of(dependent_arrays, parameters=parameters, inputs=inputs)
+        return tuple(k for k in at if k < count), tuple(k - count for k in at if k >= count), call
+
     # --- functions ----------------------------------------------------------------------------------------------------
 
     def record(self, begin: Carry, outputs: Any) -> ExportedStep:
         """All functions; `begin`: the carry at the start."""
-        at, state_at, leaves_call = (), (), None
         state = jax.tree.map(np.asarray, self.task.state0)
-        if not self.free.is_empty:
-            everything = lambda *values: (lambda t, x: [*x, *jax.tree.leaves(t.state0)])(*self._numbers_for(values))  # noqa: E731
-            at = tuple(dependent_results(everything, *self.free.defaults))
-            leaves_call = SingleCall.of(
-                lambda *values: (lambda x: tuple(jnp.asarray(x[k]) for k in at))(everything(*values)),
-                parameters=self.free.defaults[0],
-                inputs=self.free.defaults[1],
-            )
-            count = len(self.leaves)
-            at, state_at = tuple(k for k in at if k < count), tuple(k - count for k in at if k >= count)
+        at, state_at, leaves_call = self._dependence()
         free = Free(tuple(self.leaves[k] for k in at))
 
         def steps(arrays: Any, now: tuple[Free, Carry], control: Any) -> Any:

@@ -35,8 +35,8 @@ def check_task(task: Task) -> None:
     if plan.holds_contacts:
         resting = [event.name for event in plan.events if getattr(event.action, "rests", False)]
         raise ValueError(
-            f"The contact of {_quoted_names(resting)} may come to rest, where the equations change, which only Python can "
-            "do. Give `rests_below` to the impact, which ends the run there, or let shapes touch and take `moreau`."
+            f"The contact of {_quoted_names(resting)} may come to rest, where the equations change, which only Python "
+            "can do. Give `rests_below` to the impact, which ends the run there, or let shapes touch and take `moreau`."
         )
 
 

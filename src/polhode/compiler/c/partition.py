@@ -98,8 +98,8 @@ class _Cutter:
             return body
         short, pending, count = Body(), Body(), 0
         for unit in _units(body):
-            size = _size(unit)
-            is_fixed = isinstance(unit[0], Line) and unit[0].is_fixed
+            size, first = _size(unit), unit[0]
+            is_fixed = isinstance(first, Line) and first.is_fixed
             if is_fixed or count + size > LINES:
                 short += self._part_of(pending, count)
                 pending, count = Body(), 0
@@ -111,7 +111,7 @@ class _Cutter:
         return Body([*short, *self._part_of(pending, count)])
 
     def _inside(self, group: Body) -> Body:
-        """A group with its blocks shorten."""
+        """A group whose blocks are shorter."""
         for item in group:
             if isinstance(item, Braces):
                 item.body = self.shorten(item.body)
