@@ -20,6 +20,7 @@ from polhode.compiler.c.slots import slot_member
 from polhode.compiler.loops.loop_code import AbstractLoopCode
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.result_codes import Result
+from polhode.simulation.loops import native
 from polhode.systems.mechanical import AbstractMechanical
 
 _BLOCKS = 1000
@@ -51,7 +52,7 @@ class _Writer:
 
     def __init__(self, step: ExportedStep, name: str, problem: str) -> None:
         self.step, self.name, self.problem = step, name, problem
-        self.blocks = step.steps.build(self._printer("block"))
+        self.blocks = step.steps.build(self._printer("block"), native.pattern_of((step.numbers,)))
         calls = {"initial": step.initial, "observe": step.observe}
         calls |= {} if step.restart is None else {"restart": step.restart}
         calls |= {} if step.leaves is None else {"change": step.leaves}
