@@ -105,15 +105,16 @@ def steps(
     integrator: AbstractIntegrator,
     p: Progress,
     report: Callable[[CompileReport], None] = lambda _: None,
-    pattern: Callable[[Any], NumberPattern] = pattern_of,
+    pattern: Callable[[Any], NumberPattern] | None = None,
 ) -> tuple[StepLoop | None, Any]:
     """Steps in machine code with its arguments, if possible.
 
-    `report` is called with a report of each compilation; `pattern` gives the numbers that are constants.
+    `report` is called with a report of each compilation; `pattern` gives the numbers that are constants,
+    those of the system otherwise.
     """
     make = _native if on_host((system, p)) else _on_devices
     (step_loop,), (args, _) = find_program(
-        make, (stepper, system, integrator), p, serialiser=_STEP_LOOPS, beside=(report,), pattern=pattern
+        make, (stepper, system, integrator), p, serialiser=_STEP_LOOPS, beside=(report,), pattern=pattern or pattern_of
     )
     return step_loop, None if step_loop is None else step_loop.arguments(args)
 
