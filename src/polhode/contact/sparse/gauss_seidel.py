@@ -27,7 +27,7 @@ _BLOCK = 10
 """Sweeps after which the residual is measured."""
 
 _PATIENCE, _PROGRESS = 4, 0.7
-"""Blocks within which the residual has to fall by this factor, for momentum to stay as it is."""
+"""Blocks from which to as many next ones the residual has to fall by this factor, for momentum to stay as it is."""
 
 
 class _Table(NamedTuple):
@@ -74,14 +74,16 @@ class _Search(NamedTuple):
     """Sweeps so far.
 
     - `best`: impulses with the lowest residual of all measured ones.
-    - `bold`: whether sweeps have momentum. - `mark`, `since`: the lowest residual when that began, and blocks since.
+    - `bold`: whether sweeps have momentum.
+    - `lowest`, `before`: residuals of the last blocks, and of those before them; `since`: how many the last ones are.
     """
 
     sweeps: _Sweeps
     best: Impulses
     residual: Array
     bold: Bool[Array, ""]
-    mark: Array
+    lowest: Array
+    before: Array
     since: Int[Array, ""]
     number: Int[Array, ""]
 
@@ -125,21 +127,22 @@ def gauss_seidel(
         begin = jnp.zeros((), int), at.sweeps
         _, last = jax.lax.while_loop(lambda x: x[0] < _BLOCK, lambda x: (x[0] + 1, sweep(x[1], at.bold)), begin)
         left = _residual(scaled, last.z, Spatial(last.response[:, :3], last.response[:, 3:]))
-        lower = left < at.residual
-        least = jnp.where(lower, left, at.residual)
-        falls, waits = least < _PROGRESS * at.mark, at.since < _PATIENCE - 1
-        turns = ~falls & ~waits
+        better, lowest = left < at.residual, jnp.minimum(left, at.lowest)
+        ends = at.since == _PATIENCE - 1
+        turns = ends & (lowest > _PROGRESS * at.before)
         last = last._replace(theta=jnp.where(turns, 1.0, last.theta))
         return _Search(
-            last, jnp.where(lower, last.z, at.best), least, at.bold ^ turns, jnp.where(falls | turns, least, at.mark),
-            jnp.where(falls | turns, 0, at.since + 1), at.number + _BLOCK,
+            sweeps=last, best=jnp.where(better, last.z, at.best), residual=jnp.where(better, left, at.residual),
+            bold=at.bold ^ turns, lowest=jnp.where(ends, jnp.inf, lowest),
+            before=jnp.where(turns, jnp.inf, jnp.where(ends, lowest, at.before)),
+            since=jnp.where(ends, 0, at.since + 1), number=at.number + _BLOCK,
         )  # fmt: skip
 
     response: Spatial = scaled.response(z)
     left = _residual(scaled, z, response)
     V = jnp.concatenate((response.angular, response.linear), axis=1)
-    none = jnp.zeros((), int)
-    start = _Search(_Sweeps(z, V, z, V, jnp.ones(())), z, left, jnp.asarray(True), left, none, none)
+    none, far = jnp.zeros((), int), jnp.asarray(jnp.inf)
+    start = _Search(_Sweeps(z, V, z, V, jnp.ones(())), z, left, jnp.asarray(True), far, far, none, none)
     last = jax.lax.while_loop(lambda at: (at.number < limit) & (at.residual > goal), advance, start)
     return last.best, last.residual, last.number
 

@@ -64,10 +64,10 @@ searches among entangled bodies end; above the third one a step is not solved. T
 _ROUNDS = (
     _Round(sweeps=40, limit=4, enough=_FINE),
     _Round(sweeps=160, limit=6, enough=_FINE),
-    _Round(sweeps=400, limit=12, limit_with_fill=12, enough=ACCEPTED),
+    _Round(sweeps=600, limit=12, enough=ACCEPTED),
     _Round(softness=CONTINUATION, limit=50, enough=ACCEPTED),
-    _Round(sweeps=1000, limit_with_fill=12, enough=ACCEPTED),
-    _Round(sweeps=2000, limit_with_fill=12, enough=ACCEPTED),
+    _Round(sweeps=2000, limit_with_fill=8, enough=ACCEPTED),
+    _Round(sweeps=3000, enough=ACCEPTED),
 )
 """An iteration of Newton's method with fill costs as much as some hundred sweeps."""
 
@@ -123,8 +123,10 @@ def solve(problem: SparseProblem, guess: Float[Array, "k rows"], tolerance: Any 
 
     def attempt(loop: tuple[Array, Array, _Search, Impulses]) -> tuple[Array, Array, _Search, Impulses]:
         count, total, best, z = loop
-        sweeps, softness, limit, limit_with_fill, _ = (column[count] for column in table)
-        z, _, number = gauss_seidel(scaled, z, sweeps, goal)
+        sweeps, softness, limit, limit_with_fill, enough = (column[count] for column in table)
+        # The first sweeps of a step go on where those of the step before have ended, and so come to the tolerance.
+        coarse = jnp.where(edges.fills & (count > 0), enough, 0.0)
+        z, _, number = gauss_seidel(scaled, z, sweeps, jnp.maximum(goal, coarse * size))
         begin = _begin(scaled, z, softness, best)
         end = _newton(scaled, edges, begin, size, tolerance, jnp.where(edges.fills, limit_with_fill, limit))
         z = jnp.where(end.residual < begin.residual, end.z, begin.z)

@@ -37,9 +37,11 @@ from polhode.systems.mechanical.contact_set import ContactLaw
 _SWEEPS = 200
 """Sweeps of a step after which sliding takes the law at the end of the step, and an accepted residual is enough."""
 
+_LONG = 5000
+"""Sweeps after which a residual is enough that is not that of a broken law."""
+
 _FIRST, _AHEAD = 1e-6, 1e-2
 """Relative tolerance of contact problems in the first round, and in later ones in parts of the last change."""
-
 
 _FLUSH = 1e-5
 """Gap, in parts of the mean radius of bodies, up to which shapes that come to rest on each other are left apart."""
@@ -158,7 +160,8 @@ class SparseMoreau(AbstractImpulseMethod):
             limit = jnp.where(last.solved, self.max_rounds, min(STEADY_ROUNDS, self.max_rounds))
             settled = (last.change <= self.tolerance * scale) & (last.residual <= self.tolerance)
             # Beyond a number of sweeps a coarser solution will do.
-            coarse = (last.change <= ACCEPTED * scale) & (last.residual <= ACCEPTED) & (last.sweeps > _SWEEPS)
+            enough = jnp.where(last.sweeps > _LONG, BROKEN, ACCEPTED)
+            coarse = (last.change <= enough * scale) & (last.residual <= enough) & (last.sweeps > _SWEEPS)
             return ~settled & ~coarse & (last.number < limit)
 
         factors = step.system.kkt.factor(step.system.mass(step.t, step.middle), (), ())
