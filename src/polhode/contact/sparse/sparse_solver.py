@@ -79,7 +79,6 @@ class SparseSolution(NamedTuple):
     """Impulses that satisfy the laws, or the best approximation; `residual`, `solved`: as in `ContactSolution`.
 
     - `iterations`: of Newton's method. - `sweeps`: of Gauss–Seidel's.
-    - `fills`: whether contacts are more entangled than rows, towers and trees.
     """
 
     impulses: Impulses
@@ -87,7 +86,6 @@ class SparseSolution(NamedTuple):
     iterations: Int[Array, ""]
     sweeps: Int[Array, ""]
     solved: Bool[Array, ""]
-    fills: Bool[Array, ""]
 
 
 class _Search(NamedTuple):
@@ -138,9 +136,7 @@ def solve(problem: SparseProblem, guess: Float[Array, "k rows"], tolerance: Any 
     start = _Search(z, z, jnp.inf * size, jnp.zeros(()), none, none, jnp.asarray(False))
     _, sweeps, search, _ = jax.lax.while_loop(more, attempt, (none, none, _begin(scaled, z, 0.0, start), z))
     solved = search.residual <= jnp.maximum(tolerance, BROKEN) * size
-    return SparseSolution(
-        scaled.scale * search.z, search.residual / size, search.iterations, sweeps, solved, edges.fills
-    )
+    return SparseSolution(scaled.scale * search.z, search.residual / size, search.iterations, sweeps, solved)
 
 
 def _begin(scaled: ScaledProblem, z: Impulses, softness: Any, before: _Search) -> _Search:

@@ -90,7 +90,6 @@ class _Round(NamedTuple):
     number: Int[Array, ""]
     sweeps: Int[Array, ""]
     residual: Array
-    fills: Bool[Array, ""]
 
 
 class SparseMoreau(AbstractImpulseMethod):
@@ -150,9 +149,7 @@ class SparseMoreau(AbstractImpulseMethod):
         _, v = step.start
         size = 1.0 + jnp.max(jnp.abs(v), initial=0.0)
         none, zero = jnp.zeros(len(guess), bool), jnp.zeros((), int)
-        first = _Round(
-            v, guess, jnp.inf * size, jnp.asarray(True), none, none, zero, zero, jnp.zeros(()), jnp.asarray(False)
-        )
+        first = _Round(v, guess, jnp.inf * size, jnp.asarray(True), none, none, zero, zero, jnp.zeros(()))
 
         def more(last: _Round) -> Array:
             scale = 1.0 + jnp.max(jnp.abs(last.x))
@@ -203,7 +200,7 @@ class SparseMoreau(AbstractImpulseMethod):
         settles = ~doubtful | (change <= SETTLES * last.change)
         return _Round(
             velocity, own, change, solution.solved, goes_on, goes_on & settles & (last.sweeps <= _SWEEPS),
-            last.number + 1, last.sweeps + solution.sweeps, solution.residual, solution.fills,
+            last.number + 1, last.sweeps + solution.sweeps, solution.residual,
         )  # fmt: skip
 
     def interpolate(
