@@ -1,14 +1,21 @@
 """Quadrupeds that land and stand on a floor, in one ensemble: lanes of the processor, or a device.
 
-python benchmarks/quadrupeds.py [--members 1024] [--by lanes devices] [--steps 400]
+python benchmarks/quadrupeds.py [--robot anymal] [--members 1024] [--by lanes devices] [--steps 400]
+
+`nine` bodies with spheres for feet whose masses differ, or ANYmal of its file, which needs the extra `survey`, whose
+members start with different speeds. Prints what the processor did, and the memory that the process had at most.
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
 import time
+from typing import Any
 
+import jax
 import numpy as np
+from standing_robots import STANDING, load
 
 import polhode as ph
 
@@ -41,30 +48,40 @@ def quadruped() -> ph.Problem:
     return model.problem(t1=2.0, h=STEP)
 
 
+def members(robot: str, count: int) -> tuple[ph.Problem, dict[str, Any]]:
+    """A problem, and in what its members differ."""
+    if robot == "nine":
+        return quadruped(), {"parameters": {"mass": np.linspace(8, 12, count)}}
+    problem, _ = load(STANDING[robot])
+    start = jax.tree.map(lambda x: np.repeat(np.asarray(x)[None], count, axis=0), problem.state0)
+    start[1][:, 0] += np.linspace(0, 0.01, count)
+    return problem, {"states": start}
+
+
 def main() -> None:
     """Print times of a first and of a second run, and how far the members are from rest."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--robot", default="nine", choices=["nine", *STANDING])
     parser.add_argument("--members", type=int, default=1024)
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--by", nargs="+", default=["lanes"], choices=["lanes", "devices"])
     arguments = parser.parse_args()
-    problem, masses = quadruped(), np.linspace(8, 12, arguments.members)
-    ends = {}
+    (problem, differ), ends = members(arguments.robot, arguments.members), {}
     for by in arguments.by:
         for turn in ("first", "second"):
             began, used = time.perf_counter(), time.process_time()
-            runs = ph.ensemble(
-                problem, parameters={"mass": masses}, t1=arguments.steps * STEP, save_every=arguments.steps, by=by
-            )
+            runs = ph.ensemble(problem, t1=arguments.steps * STEP, save_every=arguments.steps, by=by, **differ)
             wall, used = time.perf_counter() - began, time.process_time() - used
             each = 1e6 / arguments.steps / arguments.members
             print(
-                f"{by}, {turn} run: {wall:.1f} s, {wall * each:.2f} us a step and member (processor {used * each:.2f})"
+                f"{by}, {turn} run: {wall:.1f} s, {wall * each:.2f} us a step and member (processor {used:.1f} s, "
+                f"{used * each:.2f}), by {runs.stats['by']}"
             )
         ends[by] = np.asarray(runs.dataset["outputs.velocities"])[:, -1]
         print(f"{by}: {len(runs.failed)} failed, largest speed at the end {np.max(np.abs(ends[by])):.1e}", flush=True)
     if len(ends) == 2:
         print(f"largest difference of speeds: {np.max(np.abs(ends['lanes'] - ends['devices'])):.1e}")
+    print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB")
 
 
 if __name__ == "__main__":

@@ -264,6 +264,12 @@ class Tree:
         ]
 
 
+@functools.cache
+def source_tree() -> "Tree":
+    """The modules of this checkout, read once a process."""
+    return Tree(ROOT)
+
+
 def is_participle(name: str) -> bool:
     """Whether a name is one word, and that a participle or a gerund; constants are none."""
     word = name.strip("_")

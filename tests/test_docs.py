@@ -74,6 +74,8 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 
 LONG = {
+    "docs/audit",
+    "docs/choose",
     "docs/contact",
     "docs/events",
     "docs/extend",
@@ -83,9 +85,11 @@ LONG = {
     "how-to/linearise",
     "tutorials/cable",
     "tutorials/ensemble",
+    "tutorials/four-bar",
     "tutorials/grasping",
     "tutorials/identification",
     "tutorials/long-times",
+    "tutorials/ring",
     "tutorials/spaghetti",
     "tutorials/walking",
 }

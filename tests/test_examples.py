@@ -60,6 +60,7 @@ def test_hopper(run):
     assert moved < 1e-12
 
 
+@pytest.mark.exhaustive
 def test_spacecraft(run):
     (heading, wheel), (_, torque), (momentum,) = run("spacecraft.py", "spacecraft.png")
     assert heading == pytest.approx(-90.0, abs=1e-3)
@@ -78,6 +79,7 @@ def test_cable(run):
     assert frequencies == sorted(frequencies)
 
 
+@pytest.mark.exhaustive
 def test_grains(run):
     (count, before, after), (force, weight), (speed,) = run("grains.py", "grains.html")
     assert count == 96
@@ -87,6 +89,7 @@ def test_grains(run):
     assert speed < 50.0
 
 
+@pytest.mark.exhaustive
 def test_study(run):
     *methods, (members, _, mean, deviation) = run("study.py", "study.png")
     orders, errors, _ = zip(*(line[-3:] for line in methods), strict=True)

@@ -1,14 +1,14 @@
 """Names and words of the house: no module, class or function is named by a bare participle or a gerund."""
 
 import ast
+import functools
 import io
 import re
 import tokenize
 
 import pytest
-from source_counts import ROOT, Tree, is_participle
+from source_counts import ROOT, is_participle, source_tree
 
-TREE = Tree(ROOT)
 PUBLIC = {
     *("Fixed", "dropped", "failed", "interrupted", "measured", "moved", "reduced", "repaired", "saved", "scaled"),
     *("dissipated", "sharded", "shown", "smoothing", "suited", "turning", "Converted", "pending"),
@@ -37,43 +37,44 @@ GLOSSARY = {
 """Private idiom in docstrings and comments, and what to say instead."""
 
 
+@functools.cache
 def words() -> list[tuple[str, str]]:
     """Docstrings and comments of the source, with where they are."""
-    places = []
-    for module, path in TREE.paths.items():
+    tree, places = source_tree(), []
+    for module, path in tree.paths.items():
         places += [
             (f"{module}:{getattr(node, 'lineno', 1)}", ast.get_docstring(node) or "")
-            for node in TREE.nodes[module]
+            for node in tree.nodes[module]
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
         ]
-        tokens = tokenize.generate_tokens(io.StringIO(TREE.texts[module]).readline)
+        tokens = tokenize.generate_tokens(io.StringIO(tree.texts[module]).readline)
         places += [(f"{module}:{token.start[0]}", token.string) for token in tokens if token.type == tokenize.COMMENT]
         assert path.suffix == ".py"
     return places
 
 
 def test_names_are_nouns_and_imperatives():
-    entries = [line.split(" ") for line in TREE.participles()]
+    entries = [line.split(" ") for line in source_tree().participles()]
     assert {place for place, name in entries if name == "module"} <= MODULES
     assert {name for _, name in entries if name != "module"} <= PUBLIC | OTHERS
     assert len(entries) <= 40
 
 
 def test_variables_say_what_they_are():
-    assert TREE.participle_variables() == []
+    assert source_tree().participle_variables() == []
 
 
 @pytest.mark.parametrize("idiom", GLOSSARY)
 def test_sentences_are_plain_english(idiom):
-    places = [f"{where}: {text.strip()[:90]}" for where, text in WORDS if re.search(idiom, text)]
+    places = [f"{where}: {text.strip()[:90]}" for where, text in words() if re.search(idiom, text)]
     assert places == [], f"say “{GLOSSARY[idiom]}”"
 
 
 def test_packages_say_which_file_to_open_first():
     """The page of each package, and of each part of one that has some modules, names files that exist."""
-    few, faults = 3, []
-    for module in filter(TREE.is_package, TREE.paths):
-        folder, page = TREE.paths[module].parent, ast.get_docstring(TREE.trees[module]) or ""
+    tree, few, faults = source_tree(), 3, []
+    for module in filter(tree.is_package, tree.paths):
+        folder, page = tree.paths[module].parent, ast.get_docstring(tree.trees[module]) or ""
         if module == "polhode" or (module.count(".") > 1 and len([*folder.glob("*.py")]) <= few):
             continue
         _, _, rest = " ".join(page.split()).partition("first: ")
@@ -84,9 +85,6 @@ def test_packages_say_which_file_to_open_first():
         absent = [name for name in files if not any((place / name).exists() for place in places)]
         faults += [f"{module}: there is no {name}" for name in absent]
     assert faults == []
-
-
-WORDS = words()
 
 
 @pytest.mark.parametrize(

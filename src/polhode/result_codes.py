@@ -27,6 +27,7 @@ class Result(enum.IntEnum):
     contact_unsolved = 16
     too_many_contacts = 17
     contact_modes_unsettled = 18
+    invalid_friction = 19
 
     @property
     def message(self) -> str:
@@ -105,6 +106,10 @@ _MESSAGES = {
         "Contacts changed their modes again and again at one instant: none of open, sticking and sliding lasted. Usual "
         "cause: forces that jump, or friction that locks and frees a contact in turn. Take `moreau`, whose steps "
         "balance impulses and hold no modes."
+    ),
+    Result.invalid_friction: (
+        "The largest friction of a joint, a function of time such as that of a brake or a clutch, is negative or no "
+        "number within this step. Let it be zero where nothing brakes, as by `jnp.maximum(…, 0)`."
     ),
     Result.unexpected_error: "An unforeseen error ended the run; everything computed so far is kept.",
 }

@@ -49,6 +49,7 @@ LOOK_UPS = {
     "rows of a loop": (lambda c, t: _rows(t, *c), (X, 2 * X, Y, Z), TIMES),
     "rows handed on": (lambda c, k: _hand_on(c, k)[1][k % 5], np.arange(5), NUMBERS),
     "one of several": (lambda c, t: jnp.stack(c)[1][jnp.int64(100 * t)], (Y, Z), TIMES),
+    "without derivatives": (lambda c, k: jax.lax.stop_gradient(c)[k], Y, NUMBERS),
     "elements, too": (lambda c, k: c[k] + jnp.sum(c), np.arange(30.0), NUMBERS),
 }
 
@@ -72,6 +73,8 @@ def test_only_arrays_of_which_elements_are_read_stay_in_memory():
     assert read_only(rows.jaxpr) == [True, False]
     joined = jax.make_jaxpr(lambda x, y, k: jnp.concatenate([x, y + 1])[k])(X, Y, 3)
     assert read_only(joined.jaxpr) == [False, False, False]
+    stopped = jax.make_jaxpr(lambda x, k: jax.lax.stop_gradient(x)[k])(X, 3)
+    assert read_only(stopped.jaxpr) == [True, False]
     returned = jax.make_jaxpr(lambda x, k: (x, x[k]))(X, 3)
     assert read_only(returned.jaxpr) == [False, False]
 

@@ -16,7 +16,7 @@ FOR_ALL = {
     "primitives.backend_query", "primitives.row_loop",
 }  # fmt: skip
 FOR_SOLUTIONS = {"primitives.implicit_solution"}
-FOR_SIMULATION = {"compile_report", "llvm.types", "loops", "scalars", "size_limits", "xla"}
+FOR_SIMULATION = {"compile_report", "llvm.types", "loops", "number_pattern", "scalars", "size_limits", "xla"}
 EXCEPTIONS = {
     "integrators/explicit/_half_explicit_stages.py": {"scalars"},
     "environment.py": {"llvm.jit"},

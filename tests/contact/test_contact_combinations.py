@@ -37,6 +37,7 @@ def test_a_shape_on_two_bodies_names_neither():
         model.add_contact(model.ground, shape)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("by", [pytest.param("drive", marks=pytest.mark.exhaustive), "belt"])
 def test_what_moves_contacts_has_no_wrong_balance(by):
     """A drive gives what friction takes, and a belt twice what the box gets."""
@@ -54,6 +55,7 @@ def test_what_moves_contacts_has_no_wrong_balance(by):
     assert audit.accurate, audit
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("gap", [1e-8, 1e-3])
 @pytest.mark.parametrize("method", ["moreau", pytest.param("rattle", marks=pytest.mark.exhaustive)])
 def test_bodies_that_fall_together_stop_one_above_the_other(method, gap):
@@ -152,6 +154,47 @@ def test_the_end_of_a_rod_on_a_floor_carries_what_a_propped_beam_leaves_to_it(me
     tip, weight = run.contacts["floor", "tip"], density * np.pi * radius**2 * length * G
     np.testing.assert_allclose(np.mean(tip.normal_force[60:]), 0.375 * weight, rtol=0.02)
     assert np.min(tip.gap) > -1e-12
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("method", "options", "error"),
+    [("rkmk54", {"rtol": 1e-9}, 1e-12), ("rkmk4", {}, 1e-12), *((m, {}, 1e-5) for m in ("moreau", "rattle"))],
+)
+def test_a_belt_carries_along_what_slides_askew_to_it(method, options, error):
+    """Friction has the direction of the slip at the start, since both parts of that fall alike."""
+    friction, slip = 0.35, np.array([-2.0, 0.5])
+    model = box_on_floor(velocity=(0, 0.5, 0))
+    model.add_contact(model.ground, model.register.find("box"), friction=friction, surface_velocity=(2.0, 0, 0))
+    h = {} if options else {"h": 0.01}
+    run = ph.simulate(model.problem("SO3xR3", t1=1.0, **h), method, **options)
+    speed, start = np.linalg.norm(slip), np.asarray(run.bodies["box"].position[0, :2])
+    end = speed / (friction * G)
+    place = np.array([0, 0.5]) * end - 0.5 * friction * G * end**2 * slip / speed + np.array([2.0, 0]) * (1 - end)
+    np.testing.assert_allclose(run.bodies["box"].position[-1, :2] - start, place, rtol=0, atol=error)
+    np.testing.assert_allclose(run.bodies["box"].velocity[-1], (2, 0, 0), rtol=0, atol=1e-12)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("method", "options", "error"),
+    [("rkmk54", {"rtol": 1e-9}, 1e-11), *((m, {"h": 0.01}, 1e-4) for m in ("moreau", "rattle"))],
+)
+def test_an_event_sends_a_sliding_body_back(method, options, error):
+    model = box_on_floor(friction=0.4, velocity=(3.0, 0, 0))
+    back = ph.Event(
+        lambda t, state, system: system.motion(state[0]).poses.x[0, 0] - 0.5,
+        lambda t, state: (state[0], -state[1]),
+        direction=1,
+        name="turns",
+    )
+    run = ph.simulate(model.problem("SO3xR3", t1=1.5), method, events=[back], **options)
+    slowing, start = 0.4 * G, run.bodies["box"].position[0, 0]
+    instant = (3 - np.sqrt(9 - 2 * slowing * (0.5 - start))) / slowing
+    assert run.events.name[0] == "turns"
+    np.testing.assert_allclose(run.events.t[0], instant, rtol=0, atol=1e-11)
+    way = (3 - slowing * instant) ** 2 / (2 * slowing)
+    np.testing.assert_allclose(run.bodies["box"].position[-1, 0], 0.5 - way, rtol=0, atol=error)
 
 
 def test_bodies_that_take_no_shapes_say_what_to_do():

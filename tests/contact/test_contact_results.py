@@ -171,6 +171,7 @@ def test_joint_loads_balance_the_pendulum_at_a_wall(formulation):
     assert abs(run.bodies["bob"].velocity).max() < 1e-13
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("formulation", [pytest.param("SO3xR3", marks=pytest.mark.exhaustive), "minimal"])
 def test_joint_loads_balance_the_arm_on_a_table(formulation):
     run = ph.simulate(arm_on_table().problem(formulation, t1=0.05, h=0.01))

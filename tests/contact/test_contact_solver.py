@@ -512,6 +512,7 @@ def test_a_wall_of_ten_boxes():
     assert found.impulses[:12, 0].sum() == pytest.approx(10 * 3.0 * G * h, rel=1e-10)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("error", "solved"), [(1e-11, True), pytest.param(1e-6, False, marks=pytest.mark.exhaustive)])
 def test_sticking_points_of_one_body_may_ask_for_what_it_cannot_do_by_round_off_of_second_order(error, solved):
     """Along the line between two points a rigid body has one velocity: what they ask for differs by `error`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from polhode.contact.contact_problem import STICK, ContactProblem
 from polhode.contact.solver import solve
@@ -40,6 +41,7 @@ def test_dry_friction_has_a_bound_of_its_own():
     assert held.mode[0] == STICK
 
 
+@pytest.mark.exhaustive
 def test_bounds_of_dry_friction_have_derivatives():
     def second_velocity(hold):
         problem = dry_problem(hold)._replace(active=jnp.zeros(2, bool))

@@ -20,6 +20,7 @@ def test_what_sticks_stays_for_a_hundred_seconds():
     assert np.abs(position(solution) - position(solution)[0]).max() < 1e-14
 
 
+@pytest.mark.exhaustive
 def test_drilling_friction_stops_a_ball_that_spins():
     ball = on_floor(
         ph.shapes.Sphere(0.1), mass=1.0, position=(0, 0, 0.1), angular_velocity=(0, 0, 20), friction=0.5, drilling=0.01

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from typing import Any
 
@@ -77,6 +78,7 @@ def test_a_load_that_friction_holds_does_not_creep(form: str, method: str) -> No
     assert set(hinge.mode) == {"stick"}
 
 
+@pytest.mark.exhaustive
 def test_friction_stops_a_body_where_its_energy_is_spent() -> None:
     model, guide = slider(3.0, 0.3)
     model.add(F.Actuator(guide, control=2.0))
@@ -321,11 +323,38 @@ def test_other_methods_and_senseless_numbers_are_refused() -> None:
         ph.simulate(model.problem("minimal", t1=0.1, h=0.01))
 
 
+@pytest.mark.parametrize("value", [jnp.nan, -1.0], ids=["no number", "negative"])
 @pytest.mark.parametrize(
     "method", ["moreau", *(pytest.param(m, marks=pytest.mark.exhaustive) for m in ("rattle", "generalized-alpha"))]
 )
-def test_a_brake_that_is_no_number_ends_the_run(method: str) -> None:
+def test_a_brake_that_is_negative_or_no_number_ends_the_run(method: str, value: float) -> None:
     model, guide = slider(1.0)
-    model.add(F.JointFriction(guide, lambda t: jnp.where(t > 0.05, jnp.nan, 1.0), name="brake"))
-    with pytest.raises(ph.SimulationError, match="nonfinite_state"):
+    model.add(F.JointFriction(guide, lambda t: jnp.where(t > 0.05, value, 1.0), name="brake"))
+    with pytest.raises(ph.SimulationError, match="invalid_friction"):
         ph.simulate(model.problem("minimal", t1=0.1, h=0.01), method)
+
+
+def test_stops_take_room_as_they_come_near() -> None:
+    """Eight bodies fall along guides, and three come to rest on stops."""
+    model = ph.Model(gravity=(0, 0, -G))
+    for k in range(8):
+        body = model.add_body(mass=1.0 + k, inertia=(1, 1, 1), name=f"body {k}")
+        guide = model.add(J.Prismatic(model.ground, body, axis=(0, 0, 1), name=f"guide {k}"))
+        model.add(F.JointStops(guide, (-0.1 if k % 3 == 1 else -5.0, 1.0), name=f"stop {k}"))
+    problem = model.problem("minimal", t1=0.5, h=0.01)
+    contacts: Any = problem.system.contact_set
+    assert (contacts.count, contacts.capacity) == (8, 6)
+    run: Any = ph.simulate(problem)
+    for k in range(8):
+        guide = run.joints[f"guide {k}"]
+        rests = k % 3 == 1
+        assert guide.displacement[-1] == pytest.approx(-0.1 if rests else -G / 8, abs=1e-12 if not rests else 2e-3)
+        assert guide.stop_force[-1] == pytest.approx((1.0 + k) * G if rests else 0.0, rel=1e-12)
+        assert guide.rate[-1] == pytest.approx(0.0 if rests else -G / 2, abs=1e-12)
+    # With less room the nearest stops have it, and a step knows how far the others are.
+    few = dataclasses.replace(contacts, stop_room=2)
+    last = jax.tree.map(lambda x: x[-1], run.state[0])
+    present = few.present(problem.system, jnp.zeros(()), last)
+    assert sorted(present.number.tolist()) == [1, 4]
+    np.testing.assert_allclose(present.kinematics.gap, 0.0, atol=2e-3)
+    np.testing.assert_array_equal(present.left_out, contacts.gaps(problem.system, 0.0, last)[7])

@@ -77,6 +77,7 @@ def test_infinitely_many_impacts_end_in_rest():
     np.testing.assert_allclose(0.5 * np.asarray(solution.state[1])[:, 0] ** 2 + G * height + taken, G, atol=1e-11)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("method", "steps", "error"),
     [("rk4", {"h": 0.02}, 3e-6), pytest.param("rkmk54", {"rtol": 1e-9}, 1e-8, marks=pytest.mark.exhaustive)],

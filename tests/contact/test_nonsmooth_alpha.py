@@ -97,6 +97,7 @@ def test_a_stiff_machine_comes_to_rest_where_midpoints_ring():
     assert ringing["moreau"] > 0.1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("smooth", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
 def test_sliding_along_a_curve_is_of_order_2_with_forces_in_the_smooth_motion(smooth):
     puck, steps = REFERENCES["curved-puck"], (0.02, 0.01, 0.005)

@@ -263,6 +263,7 @@ def test_newtons_cradle(gap, after):
 # --- joints -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("formulation", [pytest.param("SE3", marks=pytest.mark.exhaustive), "minimal"])
 def test_a_pendulum_against_a_wall_keeps_its_joint(formulation):
     model = ph.Model(gravity=UP)

@@ -67,6 +67,7 @@ def ends(restitution):
     return [contact(lambda t, s, sign=sign: s[0][0] + sign * 0.5 * jnp.sin(s[0][1]), restitution) for sign in (-1, 1)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("restitution", [0.0, 0.4, 1.0])
 def test_a_bar_that_lands_flat_rebounds_flat(restitution):
@@ -112,6 +113,7 @@ def test_a_bounce_shorter_than_the_time_resolution_is_rest():
         np.testing.assert_allclose(response.velocity, [0.0 if rests else -0.5 * v], atol=1e-20)
 
 
+@pytest.mark.exhaustive
 def test_rounding_keeps_no_contact_closed_whose_force_vanishes():
     pressed = Mechanical(ph.spaces.Rn(2), jnp.eye(2), lambda t, q, v: jnp.array([0.0, -1.0]))
     stops = [contact(lambda t, s: s[0][0], 0.0), contact(lambda t, s: s[0][1], 0.0)]

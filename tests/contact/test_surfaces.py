@@ -97,6 +97,33 @@ def test_a_cube_of_triangles_has_the_gaps_of_a_hull(name: str) -> None:
         np.testing.assert_allclose(found.normal[k], exact.normal[np.argmin(exact.gap)], rtol=0, atol=1e-5)
 
 
+def along_axes(x: np.ndarray, R: np.ndarray, size: np.ndarray) -> tuple[float, np.ndarray]:
+    """The largest distance of a box from the cube along the axes of which one separates best, and the axis."""
+    axes = np.array([*np.eye(3), *R.T, *(np.cross(a, b) for a in np.eye(3) for b in R.T)])
+    axes = np.concatenate((axes, -axes)) / np.linalg.norm(axes, axis=1)[np.r_[:15, :15], None]
+    gaps = axes @ x - np.abs(axes @ R) @ (0.5 * size) - 0.5 * np.sum(np.abs(axes), axis=1)
+    return np.max(gaps), axes[np.argmax(gaps)]
+
+
+@pytest.mark.parametrize("size", [(1.5, 1.2, 0.5), (0.3, 0.25, 0.2)], ids=["large", "small"])
+def test_a_box_leaves_a_cube_of_triangles_the_shortest_way(size: tuple[float, float, float]) -> None:
+    """Where it overlaps triangles of several faces, also of those beside the edge that it has passed."""
+    box, mesh, rng = ph.shapes.Box(size), cube(), np.random.default_rng(1)
+    find = native_jit(evaluate, (box, mesh))
+    for _ in range(60):
+        direction, R = rng.normal(size=3), Rotation.random(random_state=rng).as_matrix()
+        depth, near, far = rng.uniform(1e-4, 1e-2), 0.0, 3.0
+        for _ in range(40):
+            middle = 0.5 * (near + far)
+            outside = along_axes(middle * direction / np.linalg.norm(direction), R, np.array(size))[0] > -depth
+            near, far = (near, middle) if outside else (middle, far)
+        x = near * direction / np.linalg.norm(direction)
+        gap, axis = along_axes(x, R, np.array(size))
+        found = find(x, R, *HERE)
+        np.testing.assert_allclose(np.min(found.gap), gap, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(found.normal[np.argmin(found.gap)], -axis, rtol=0, atol=1e-5)
+
+
 def slide(ground: Any, shape: Any, tilt: float = 0.0) -> Any:
     """Half a second of a body that slides and comes to rest on the ground."""
     R = Rotation.from_euler("y", -tilt).as_matrix()

@@ -22,6 +22,7 @@ def test_fast_experiments_reproduce_the_paper(name, tmp_path):
     assert report.path.read_text().count("<img") == len(figures)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(6)
 # 002-6 takes minutes, and 002-7 runs the same code; `polhode reproduce` has it.
 @pytest.mark.parametrize(

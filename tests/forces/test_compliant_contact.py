@@ -142,6 +142,7 @@ def swing_rate() -> float:
     return float(solution.y[1, -1])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     ("formulation", "method", "bound"),
@@ -153,6 +154,7 @@ def test_pendulum_and_wall_in_joint_and_absolute_coordinates(
     assert abs(swing(formulation, method) - swing_rate) < bound
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("method", ["rkmk54", "bdf"])
 def test_errors_follow_tolerances(method: str, swing_rate: float) -> None:
     loose, tight = (abs(swing("minimal", method, rtol=tol, atol=tol) - swing_rate) for tol in (1e-5, 1e-9))

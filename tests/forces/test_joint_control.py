@@ -24,6 +24,7 @@ def discs(control):
     return model, axles
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("formulation", "method"), [("minimal", "rkmk4"), ("SO3xR3", "herk4"), ("minimal", "generalized-alpha")]

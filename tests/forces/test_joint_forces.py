@@ -53,6 +53,7 @@ def test_a_spring_and_damper_swing_as_in_the_textbook(make: Any, formulation: st
     assert energy == pytest.approx(float(0.5 * MASS * rate[-1] ** 2 + 9.0 * (s[-1] - 0.2) ** 2), rel=1e-12)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("make", [slider, disc])
 def test_a_spring_without_damper_swings_as_in_the_textbook(make: Any) -> None:
     model, joint = make(RATE)
@@ -127,6 +128,7 @@ def test_dampers_of_stops_never_pull() -> None:
     assert s[-1] < 0
 
 
+@pytest.mark.exhaustive
 @slow
 @pytest.mark.parametrize(("formulation", "method"), FORMS)
 @pytest.mark.parametrize("make", [slider, disc])

@@ -82,6 +82,7 @@ HIPS = """<mujoco model="hips"><compiler angle="radian"/><option gravity="0.3 0.
 </mujoco>"""
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("formulation", ["minimal", pytest.param("S3xR3", marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -209,6 +209,7 @@ def four_bars_in_python():
     return built.problem("SE3", t1=1.0, redundant="minimum-norm")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("extra", "bodies"),
     [

@@ -112,6 +112,7 @@ def test_angular_momentum_of_a_free_body(method):
     assert np.abs(forced - forced[0])[:, :2].max() > 0.1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("method", ["reml", "emh"])
 def test_momentum_about_the_vertical_needs_a_gradient_through_the_height(method):
     momentum = {s: run(s, method, 0.1, 5.0).outputs["angular_momentum"][:, 2] for s in ("tumbling", "plain")}

@@ -82,6 +82,7 @@ def test_a_rotor_that_something_else_acts_on_stays_a_coordinate() -> None:
     assert model.assemble("minimal")[0].m == 1
 
 
+@pytest.mark.exhaustive
 def test_derivatives_by_the_inertia() -> None:
     def speed(inertia: Any) -> Any:
         model, _, _ = arm(inertia)

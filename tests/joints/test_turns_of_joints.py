@@ -78,6 +78,7 @@ def test_turns_inside_transformations() -> None:
 
 
 @pytest.mark.exhaustive
+@pytest.mark.filterwarnings("ignore:XLA compiles this derivative:polhode.CompileTimeWarning")
 def test_turns_inside_compiled_transformations() -> None:
     np.testing.assert_allclose(jax.jit(jax.value_and_grad(end_angle))(TURNED), (TURNED, 1.0), rtol=1e-7)
     np.testing.assert_allclose(jax.vmap(end_angle)(jnp.array([3.2, 40.0])), (3.2, 40.0), rtol=1e-7)

@@ -10,6 +10,7 @@ import pytest
 import polhode as ph
 from polhode import particles as pt
 from polhode.assembly import default_choice
+from polhode.linalg import solver_choice
 
 SECTION = ph.rods.Section(stiffness=(1.0, 1.0, 1.0, 1e3, 1e3, 1e3), mass=1.0, inertia=(0.1, 0.1, 0.2))
 
@@ -61,7 +62,7 @@ def test_a_reason_for_a_method_is_not_told_of_another_one():
     assert list(meta["choice"]) == ["coordinates"]
 
 
-def test_a_closed_loop_keeps_the_constraints_that_close_it():
+def test_a_closed_loop_keeps_the_constraints_that_close_it(monkeypatch):
     problem = door().problem(t1=1.0, redundant="minimum-norm")
     assert (problem.parameters["formulation"], problem.system.m) == ("minimal", 0)
     model = chain(3)
@@ -70,6 +71,11 @@ def test_a_closed_loop_keeps_the_constraints_that_close_it():
     closed = model.problem(t1=1.0, redundant="minimum-norm")
     assert choice_of(closed) == ("minimal", "generalized-alpha")
     assert f"{closed.system.m} constraints are left" in closed.choice.coordinates
+    # As if there were so many loops that elimination along branches took too many operations.
+    monkeypatch.setattr(solver_choice, "BRANCH_OPERATIONS", 0)
+    entangled = model.problem(t1=1.0, redundant="minimum-norm")
+    assert choice_of(entangled) == ("SO3xR3", "generalized-alpha")
+    assert "would factorise dense matrices" in entangled.choice.coordinates
 
 
 def test_free_bodies_and_rods_get_absolute_coordinates():

@@ -82,6 +82,7 @@ def test_bodies_of_other_models_are_refused_whatever_their_name():
         model.add(ph.joints.Distance(model.ground, other.body("same"), first_point=(0, 0, 1), second_point=(0, 0, 0)))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("count", [1, 5])
 def test_outputs_of_large_systems_are_those_of_each_state(count):

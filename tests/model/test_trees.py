@@ -42,6 +42,7 @@ def agree(found: Any, expected: Any) -> None:
         np.testing.assert_allclose(a, b, rtol=0, atol=2e-12 * np.abs(b).max(initial=1.0))
 
 
+@pytest.mark.exhaustive
 def test_what_lies_on_the_axis_of_a_hinge_may_belong_to_its_carrier(system, monkeypatch):
     system, q, v = system
     parts = lambda q, v: (  # noqa: E731

@@ -56,6 +56,7 @@ def _loads(system, state):
     return component_arrays.rows(found.force), component_arrays.rows(found.moment)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("shear", ["objective", "literal"])
 @pytest.mark.parametrize(

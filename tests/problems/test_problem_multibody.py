@@ -293,6 +293,7 @@ def test_andrews_reference_comes_from_one_degree_of_freedom(problem_cache):
     )
 
 
+@pytest.mark.exhaustive
 def test_andrews_starts_with_the_published_accelerations(problem_cache):
     problem = problem_cache["andrews"]
     vdot, _ = problem.system.accelerations(jnp.zeros(()), *problem.state0)

@@ -154,6 +154,7 @@ def test_published_tracking(tracking_run):
     np.testing.assert_allclose(errors, [2.93, 1.206, 9.55e-2, 3.45e-3, 2.37e-4, 5.12e-5], rtol=2e-3)
 
 
+@pytest.mark.exhaustive
 def test_published_end_state(tracking_run):
     problem, _, states = tracking_run
     end = by_name(states[-1])

@@ -132,6 +132,7 @@ def test_bad_loads_are_named(make: Any, message: str) -> None:
         make(rod)
 
 
+@pytest.mark.exhaustive
 def test_a_material_has_derivatives_in_models_that_touch_a_plane() -> None:
     """A stretched edge pulls its end with EA ε, which has the mass ρAl/2: the acceleration is 2 E ε/(ρ l)."""
     density, strain, ends = 1e3, 0.01, np.array([[0.0, 0, 0], [1.01, 0, 0]])

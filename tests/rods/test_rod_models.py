@@ -335,6 +335,7 @@ def test_orders_on_a_tumbling_rod_and_in_other_coordinates():
 
 
 @pytest.mark.exhaustive
+@pytest.mark.filterwarnings("ignore:XLA compiles this derivative:polhode.CompileTimeWarning")
 def test_tips_have_gradients_and_batches():
     def tip(stiffness, load):
         problem = ph.problems.get("flying-spaghetti", n=1, bending_stiffness=stiffness, load=load)

@@ -111,6 +111,7 @@ def test_backward_runs_hit_them_too():
     assert ahead.state[-1, 0] == pytest.approx(0.55 + 1.35, abs=1e-13)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("how", [{"h": 0.1}, {"rtol": 1e-8, "save_every": None, "max_steps": 200}])
 def test_they_hold_inside_transformations(how):

@@ -89,6 +89,7 @@ def test_events_a_little_apart_do_not_accumulate(action):
     assert len(run.events) == 30
 
 
+@pytest.mark.exhaustive
 def test_the_host_and_compiled_steps_find_the_same_zeno_point():
     def drop(bounce):
         ground = ph.Event(lambda t, y: y[0], bounce, direction=-1, name="ground")

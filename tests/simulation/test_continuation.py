@@ -312,6 +312,7 @@ def test_runs_begin_in_any_frame_of_another_also_where_it_would_be_refused_as_a_
     assert other.meta["integrator"]["name"] == "herk4"
 
 
+@pytest.mark.exhaustive
 def test_a_stored_run_is_gone_on_from_in_memory(tmp_path):
     problem, method, how = CASES["generalized-alpha"]()
     ph.simulate(problem, method, **how, store=tmp_path / "run.zarr")

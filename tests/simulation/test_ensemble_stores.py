@@ -18,7 +18,7 @@ import xarray as xr
 
 import polhode as ph
 from polhode.simulation.ensembles import store as stores
-from polhode.simulation.ensembles.executors import SimdExecutor
+from polhode.simulation.ensembles.executors import CompiledExecutor
 from polhode.storage import constant_arrays, documents, zarr_arrays
 from polhode.storage.paths import acquire_lock
 
@@ -58,9 +58,9 @@ def assert_equal(found: xr.Dataset, wanted: xr.Dataset) -> None:
 def batches(monkeypatch):
     """First members of the batches that are run from now on."""
     made: list[int] = []
-    run = SimdExecutor.batch
+    run = CompiledExecutor.batch
     monkeypatch.setattr(
-        SimdExecutor, "batch", lambda self, which, stop: (made.append(which.start), run(self, which, stop))[1]
+        CompiledExecutor, "batch", lambda self, which, stop: (made.append(which.start), run(self, which, stop))[1]
     )
     return made
 
@@ -317,14 +317,14 @@ def test_a_sweep_that_continues_may_end_at_any_file_too(tmp_path, crashing, monk
 
 SWEEP = """
 import sys, numpy as np, polhode as ph
-from polhode.simulation.ensembles.executors import SimdExecutor
-plain = SimdExecutor.batch
+from polhode.simulation.ensembles.executors import CompiledExecutor
+plain = CompiledExecutor.batch
 def slowly(self, which, stop):
     found = plain(self, which, stop)
     print("batch", flush=True)
     sys.stdin.readline()
     return found
-SimdExecutor.batch = slowly
+CompiledExecutor.batch = slowly
 top = ph.problems.get("heavy-top", formulation="S3")
 ph.ensemble(top, "rkmk4", h=1e-3, t1=0.01, save_every=5, workers=1, statistics=True,
             parameters={"mass": np.linspace(13.0, 17.0, 20)}, out=sys.argv[1])

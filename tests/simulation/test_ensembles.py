@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import polhode as ph
+from polhode.compiler.loops.simd_step_loop import SimdStepLoop
 from polhode.simulation.ensembles.compiled_members import MemberRequest, Program
-from polhode.simulation.ensembles.executors import SerialExecutor, SimdExecutor
+from polhode.simulation.ensembles.executors import CompiledExecutor, SerialExecutor
 from polhode.simulation.ensembles.members import Members
+from polhode.simulation.loops import native, transitions
 from polhode.simulation.save_schedule import SaveSchedule
 from polhode.simulation.step_request import StepRequest
 
@@ -95,26 +97,54 @@ def test_starts_and_seeds_make_members(top):
     assert result["mass"][1] == 15 + np.random.default_rng(9).random()
 
 
-def test_what_lanes_cannot_take_is_run_alone(top):
-    def run(ways):
-        members = Members.of(top, {"mass": MASSES[:2]}, None, None, None)
-        return ways(MemberRequest(top, "rkmk4", None, 0.01, StepRequest(h=1e-3), SaveSchedule(5, None)), members).batch(
-            slice(0, 2), bool
-        )
+def request(top, t1=0.01, every=5):
+    return MemberRequest(top, "rkmk4", None, t1, StepRequest(h=1e-3), SaveSchedule(every, None))
 
-    alone = run(lambda wanted, members: SerialExecutor(wanted, members, "a test", 3))
-    lanes = run(lambda wanted, members: SimdExecutor(Program(wanted, members), wanted))
-    assert alone.frames.keys() == lanes.frames.keys()
-    for name, x in alone.frames.items():
-        np.testing.assert_array_equal(lanes.frames[name], x, err_msg=name)
-    np.testing.assert_array_equal(alone.steps, lanes.steps)
+
+def by_steps_of_single_runs(top, members, wanted):
+    program = Program(wanted, members)
+    member = program.first
+    progress, pattern = transitions.begin(*member.steps, member.state0, False), program.steps.pattern
+    loop, _ = native.steps(*member.steps, progress, pattern=lambda _: pattern)
+    assert loop is not None
+    program.steps, program.why_no_lanes = loop, "a test"
+    return CompiledExecutor(program, wanted)
+
+
+def test_what_lanes_cannot_take_is_run_alone(top):
+    # The second one fails.
+    speeds = np.array([[0.0, 150.0, -4.6], [0.0, 1e200, 1e200], [0.0, 20.0, -1.0]])
+    members, wanted = Members.of(top, None, {"angular_velocity": speeds}, None, None), request(top)
+    program = Program(wanted, members)
+    assert isinstance(program.steps, SimdStepLoop)
+    lanes = CompiledExecutor(program, wanted).batch(slice(0, 3), bool)
+    assert lanes.result.tolist() == [0, ph.Result.nonfinite_state, 0]
+    for ways in (SerialExecutor(wanted, members, "a test", 3), by_steps_of_single_runs(top, members, wanted)):
+        alone = ways.batch(slice(0, 3), bool)
+        assert alone.frames.keys() == lanes.frames.keys()
+        for name, x in alone.frames.items():
+            np.testing.assert_array_equal(lanes.frames[name][::2], x[::2], err_msg=name)
+        np.testing.assert_array_equal(alone.steps, lanes.steps)
+        np.testing.assert_array_equal(alone.result, lanes.result)
+
+
+def test_steps_of_single_runs_stop_between_blocks(top):
+    members, asked = Members.of(top, {"mass": MASSES[:3]}, None, None, None), []
+    ways = by_steps_of_single_runs(top, members, request(top, 1e6, 1000_000_000))
+
+    def interrupted():
+        asked.append(1)
+        return len(asked) > 3
+
+    result = ways.batch(slice(0, 3), interrupted)
+    assert (result.result == int(ph.Result.interrupted)).all()
+    assert 0 < result.steps[0] < 1e9
+    assert result.steps[1:].tolist() == [0, 0]
 
 
 def test_single_runs_stop_where_they_are_when_all_are_to_stop(top):
     members = Members.of(top, {"mass": MASSES[:3]}, None, None, None)
-    ways = SerialExecutor(
-        MemberRequest(top, "rkmk4", None, 100.0, StepRequest(h=1e-3), SaveSchedule(100, None)), members, "a test", 1001
-    )
+    ways = SerialExecutor(request(top, 100.0, 100), members, "a test", 1001)
     asked = []
 
     def interrupted():

@@ -79,6 +79,7 @@ print("status", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(2)
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="processes are not forked here")
 @pytest.mark.parametrize(("first", "status"), [(True, 3), (False, 0)])

@@ -102,6 +102,7 @@ def test_a_changed_system_continues_without_events_and_is_refused_where_it_is_no
     assert len(ph.simulate(BLOCK, initial=first[20], t1=4.0, events=REST).events) == 1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("steps", [{"h": 0.125}, {"rtol": 1e-8}], ids=["constant", "controlled"])
 def test_a_run_continues_after_its_terminal_event(steps, tmp_path):

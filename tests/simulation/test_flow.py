@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from source_counts import ROOT, Tree
+from source_counts import source_tree
 
 import polhode as ph
 from polhode.simulation.checkpoint.previous_run import PreviousRun
@@ -29,7 +29,7 @@ def same_bytes(a, b):
 @pytest.mark.exhaustive
 def test_no_loop_needs_the_task_or_the_plan_of_a_solution():
     """Nor what a loop steps with, or a checkpoint keeps."""
-    imports = Tree(ROOT).needs(False)
+    imports = source_tree().needs(False)
 
     def needs(module, found):
         for other in imports[module] - found:

@@ -77,6 +77,7 @@ def test_every_way_of_stepping_and_saving_has_the_gradient_of_the_expression(how
     np.testing.assert_allclose(forward, native, rtol=1e-10)
 
 
+@pytest.mark.exhaustive
 def test_several_derivatives_at_once_are_those_one_after_the_other(expressions):
     ends = lambda values: top(values, "lie-euler", save_every=None).outputs["axis"][-1]  # noqa: E731
     rows = jnp.stack([jax.grad(lambda values, k=k: ends(values)[k])(START) for k in range(3)])
@@ -168,6 +169,7 @@ def test_checkpoints_are_about_as_many_as_steps_between_them(monkeypatch, few, b
     assert max(np.diff(numbers)) <= bound
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "save",

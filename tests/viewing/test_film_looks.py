@@ -93,6 +93,7 @@ def test_films_say_what_their_colours_mean(run, rod, monkeypatch, tmp_path):
         assert np.count_nonzero(np.abs(corners[1] - corners[0]).max(axis=2) > 40) > 100
 
 
+@pytest.mark.exhaustive
 def test_what_a_run_or_a_format_has_not_is_said(run, rod, tmp_path):
     with pytest.raises(ValueError, match=r"no rods to colour"):
         export(run, tmp_path / "x.gif", tint="curvature")

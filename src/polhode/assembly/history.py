@@ -27,6 +27,8 @@ class History:
     def __init__(self) -> None:
         self.calls: list[Call] = []
         self.within_call = False
+        # Fingerprints have what the calls have made; lists instead of tuples make no other model.
+        self._identity = ()
 
 
 class RecordableModel(Protocol):

@@ -23,6 +23,9 @@ from polhode.systems.mechanical.contact_set import ContactLaw
 if TYPE_CHECKING:
     from polhode.multibody.parts import ModelParts
 
+_STOP_ROOM = 6
+"""Stops without friction along their coordinates that may press at a time."""
+
 
 class _Along(NamedTuple):
     """Parts along one coordinate: stops, one at most, and friction, with their names."""
@@ -60,11 +63,13 @@ def build_joint_contacts(model: ModelParts, layout: AbstractLayout, register: Tu
     brakes = [(k, f) for k, each in enumerate(frictions) for f in each if f.constant is None]
     stops = [next((e for e in each if isinstance(e, RigidStops)), None) for each in elements]
     count, none = len(ordered), (-NO_STOP, NO_STOP)
+    with_friction = tuple(k for k, each in enumerate(frictions) if each)
+    capacity = _STOP_ROOM if model.contact_capacity is None else model.contact_capacity
     return JointContacts(
         sums=_tree_sums([one for _, one in sums]),
         groups=tuple(_group(layout, register, members) for members in groups.values()),
         law=ContactLaw(
-            friction=jnp.ones((count, 1)),
+            friction=jnp.asarray(np.isin(np.arange(count), with_friction)[:, None], float),
             restitution=jnp.stack([jnp.zeros(()) if s is None else s.restitution for s in stops]),
             tangential_restitution=jnp.zeros(count),
             bounces=not all(s is None or checks.is_zero(s.restitution) for s in stops),
@@ -74,6 +79,8 @@ def build_joint_contacts(model: ModelParts, layout: AbstractLayout, register: Tu
         brakes=tuple(f for _, f in brakes),
         brake_numbers=tuple(k for k, _ in brakes),
         names=tuple(_name(along, names) for along in ordered),
+        with_friction=with_friction,
+        stop_room=min(capacity, count - len(with_friction)),
     )
 
 

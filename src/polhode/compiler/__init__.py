@@ -8,7 +8,7 @@ What the rest of the library may import (`tests/compiler/test_layers.py`):
 - `native_jit`, `numpy_jit`, `numpy.eager`: functions called many times, functions called once, single operations.
 - `primitives/`: row loops, queries of the back end and implicit solutions, which each back end lowers in its own way.
 - `cache/`, `fingerprint/`: programs on disk and in memory, and their keys.
-- `loops/`, `compile_report`, `size_limits`, `llvm.types`, `scalars/`: for `polhode.simulation`.
+- `loops/`, `number_pattern`, `compile_report`, `size_limits`, `llvm.types`, `scalars/`: for `polhode.simulation`.
 
 Internal: `jaxprs` (the only reader of JAX's programs), `primitives/lowering` (a jaxpr for one back end), `normaliser`
 (a jaxpr as a flat list of operations, `array_program`, without repetitions), `scalars/` (unrolled programs on single

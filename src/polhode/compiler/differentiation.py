@@ -16,6 +16,7 @@ from polhode.compiler.llvm.jit import CompiledFunction
 from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.loops.loop_code import ArrayLoopCode, LoopCompiler, ScalarLoopCode
 from polhode.compiler.loops.packed_layout import Layout
+from polhode.compiler.number_pattern import ARGUMENTS, NumberPattern
 from polhode.compiler.primitives.lowering import DIFFERENTIABLE, DIFFERENTIABLE_WITH_REMAT, MACHINE_CODE, Backend, lower
 from polhode.compiler.scalars.backend import UnsupportedScalarOperation
 from polhode.compiler.scalars.program import Program
@@ -34,12 +35,19 @@ class DifferentiableFunction:
     - `function`: the function.
     - `of`: selects these arguments from a tree like the examples.
     - `examples`: arguments; only structure, shapes and dtypes matter.
+    - `pattern`: numbers of the first argument that are constants, none of which `of` selects.
 
     Raises `UnsupportedNativeOperation` if there is no machine code for it.
     """
 
-    def __init__(self, function: Callable[..., Any], of: Callable[..., Any], *examples: Any) -> None:
-        self._function, self._examples = function, examples
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        of: Callable[..., Any],
+        *examples: Any,
+        pattern: NumberPattern = ARGUMENTS,
+    ) -> None:
+        self._function, self._examples, self._pattern = function, examples, pattern
         self._program = trace(function, *examples, target=DIFFERENTIABLE)
         layout = Layout(examples)
         wrt = of(*jax.tree.unflatten(layout.structure, range(len(layout.leaves))))
@@ -76,7 +84,7 @@ class DifferentiableFunction:
         )
 
     def _of_scalars(self, derive: Derive) -> Program:
-        region = on_scalars(self._program, *self._examples, wrt=self._places)
+        region = on_scalars(self._program, *self._examples, wrt=self._places, pattern=self._pattern)
         slots = itertools.accumulate((v.slots for v in region.inputs), initial=0)
         inputs = {slot: k for k, slot in enumerate(slots)}
         try:

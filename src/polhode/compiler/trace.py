@@ -14,6 +14,7 @@ from polhode.compiler import size_limits
 from polhode.compiler.llvm.jit import is_compiler_missing
 from polhode.compiler.llvm.types import TooManyOperations, UnsupportedNativeOperation
 from polhode.compiler.loops.packed_layout import Layout
+from polhode.compiler.number_pattern import ARGUMENTS, NumberPattern
 from polhode.compiler.primitives.lowering import MACHINE_CODE, Backend
 from polhode.compiler.scalars.array_view import ArrayView
 from polhode.compiler.scalars.backend import UnsupportedScalarOperation
@@ -35,15 +36,18 @@ def trace(function: Callable[..., Any], *examples: Any, target: Backend = MACHIN
     return program
 
 
-def on_scalars(program: TracedFunction, *examples: Any, wrt: Collection[int] | None = None) -> Program:
+def on_scalars(
+    program: TracedFunction, *examples: Any, wrt: Collection[int] | None = None, pattern: NumberPattern = ARGUMENTS
+) -> Program:
     """A traced function as a program of all elements of its arguments; arrays that it only reads stay whole.
 
-    `wrt`: leaves with respect to which the program will be differentiated; None if it will not be. Raises
+    `wrt`: leaves with respect to which the program will be differentiated; None if it will not be. `pattern`: numbers
+    of the first example that are constants; they remain inputs, which are not used. Raises
     `UnsupportedNativeOperation` where there is no such program.
     """
     if program.cost > size_limits.TRACED_OPERATIONS:
         raise TooManyOperations(f"{program.cost:.0f} operations")
-    region, inputs = _inputs(program, examples, wrt or ())
+    region, inputs = _inputs(program, examples, wrt or (), pattern)
     try:
         region.outputs = program.emit(ProgramBackend(region, wrt is not None), inputs)
     except UnsupportedScalarOperation as needed:
@@ -51,7 +55,9 @@ def on_scalars(program: TracedFunction, *examples: Any, wrt: Collection[int] | N
     return small(region)
 
 
-def _inputs(program: TracedFunction, examples: Sequence[Any], wrt: Collection[int]) -> tuple[Program, list[Any]]:
+def _inputs(
+    program: TracedFunction, examples: Sequence[Any], wrt: Collection[int], pattern: NumberPattern
+) -> tuple[Program, list[Any]]:
     """An empty program, and its inputs: arrays in memory where they are only read, a scalar for each element of others.
 
     Arrays of the same example are in the same memory, so that they are read relative to the first one.
@@ -63,7 +69,7 @@ def _inputs(program: TracedFunction, examples: Sequence[Any], wrt: Collection[in
     ]
     region = Program([dtype for of_leaf in types for dtype in of_leaf])
     variables, leaves, inputs = iter(region.inputs), iter(zip(layout.leaves, layout.sizes, types, strict=True)), []
-    for example in examples:
+    for number, example in enumerate(examples):
         base: tuple[Variable, int] | None = None
         slot = 0
         for leaf, size, of_leaf in itertools.islice(leaves, len(jax.tree.leaves(example))):
@@ -71,6 +77,8 @@ def _inputs(program: TracedFunction, examples: Sequence[Any], wrt: Collection[in
             if of_leaf == [ArrayType(size)]:
                 base = base or (own[0], slot)
                 own = [ArrayView.at(base[0], np.int64(slot - base[1]), leaf.shape, leaf.dtype)]
+            elif number == 0:
+                own = pattern.replace(own, slot)
             inputs += own
             slot += size
     return region, inputs

@@ -16,7 +16,7 @@ from polhode.contact.distances import APART, ContactPoints, contact_points, has_
 from polhode.contact.shapes import AbstractShape, Plane
 from polhode.contact.shapes.shape import AbstractConvex, Pose
 from polhode.linalg.blocks import Indices
-from polhode.linalg.segment_sum import take
+from polhode.linalg.known_places import take
 from polhode.spaces.base import Point, Vector
 from polhode.systems.mechanical.contact_set import (
     AbstractContactSet,
@@ -454,10 +454,13 @@ class _Carriers(NamedTuple):
 
 def _carriers(motion: Any, nodes: np.ndarray, number: Int[Array, " k"] | None) -> _Carriers:
     """The bodies that carry one side of the contacts of these numbers, or of all."""
-    x, R = take(motion.poses.x, nodes), take(motion.poses.R, nodes)
-    w = jnp.einsum("kij,kj->ki", R, take(motion.twists.omega, nodes))
-    every = _Carriers(x, take(motion.twists.u, nodes), w)
-    return every if number is None else pick(number, every)
+    take_rows = lambda a: take(a, nodes)  # noqa: E731
+    if number is not None:
+        # There are fewer bodies than contacts.
+        own = pick(number, jnp.asarray(nodes))
+        take_rows = lambda a: jnp.take(a, own, axis=0, mode="clip")  # noqa: E731
+    R, omega = take_rows(motion.poses.R), take_rows(motion.twists.omega)
+    return _Carriers(take_rows(motion.poses.x), take_rows(motion.twists.u), jnp.einsum("kij,kj->ki", R, omega))
 
 
 def _velocity_at(point: Float[Array, "k 3"], body: _Carriers) -> tuple[Float[Array, "k 3"], Float[Array, "k 3"]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -73,10 +73,11 @@ class FileJoint(AbstractMeasuredPair):
     def name_in_carrier(self, name: str | None) -> str:
         return self.place or super().name_in_carrier(name)
 
-    def from_system(self, values: Mapping[tuple[str, str], Array]) -> Float[Array, ""] | None:
-        """The coordinate, turns included, from those of a system by (joint, name); None if it is none of them."""
-        value = None if self.part is None else values.get((str(self.part.name), self.name_in_carrier(None)))
-        return values.get((self.name, next(iter(self.coordinates())))) if value is None else value + self.start
+    @property
+    def sources(self) -> tuple[tuple[tuple[str, str], float], ...]:
+        """Joints and names under which a system may have its coordinate, and what is to be added there."""
+        own = (self.name, next(iter(self.coordinates()))), 0.0
+        return (own,) if self.part is None else (((str(self.part.name), self.name_in_carrier(None)), self.start), own)
 
     def zero_in_carrier(self, name: str | None) -> float:
         del name
@@ -89,3 +90,13 @@ class FileJoint(AbstractMeasuredPair):
     def displacement(self, system: Any, t: Any, state: State) -> Float[Array, "..."]:
         """The displacement of a slide from the zero of the file."""
         return self.value(system, t, state, "displacement")
+
+
+def first_of(
+    sources: Sequence[tuple[tuple[str, str], float]], values: Mapping[tuple[str, str], Array]
+) -> Float[Array, ""] | None:
+    """The first of a coordinate's `sources` that is among the values of a system, plus its summand; None if none is."""
+    for name, summand in sources:
+        if name in values:
+            return values[name] + summand if summand else values[name]
+    return None

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from polhode.importers.joints import FileJoint
+from polhode.importers.joints import FileJoint, first_of
 from polhode.multibody.measurements.body_kinematics import NodesByName
 from polhode.multibody.system import MultibodySystem
 from polhode.spaces import quaternions
@@ -26,18 +26,24 @@ def model_outputs(system: MultibodySystem, joints: Sequence[FileJoint], rigid: S
         q, v = state
         return NodesByName(system, system.motion(q, v))
 
-    def ends(joint: FileJoint) -> tuple[str, ...]:
-        return tuple(body.name for body in joint.bodies)
+    # No joint is captured: programs with nothing but frozen modules and plain values have short keys.
+    measured = tuple(joint.coordinate() for joint in scalar_joints)
+    ends = tuple(tuple(body.name for body in joint.bodies) for joint in scalar_joints)
+    sources = tuple(joint.sources for joint in scalar_joints)
 
     def positions(t: Array, state: State) -> Array:
         coordinates, at = system.joint_coordinates(state[0]), where(state)
-        values = [joint.from_system(coordinates) for joint in scalar_joints]
-        pairs = zip(scalar_joints, values, strict=True)
-        return jnp.stack([j.coordinate().value(at.poses(ends(j))) if value is None else value for j, value in pairs])
+        values = [first_of(names, coordinates) for names in sources]
+        parts = zip(measured, ends, values, strict=True)
+        return jnp.stack([c.value(at.poses(pair)) if value is None else value for c, pair, value in parts])
 
     def velocities(t: Array, state: State) -> Array:
-        at = where(state)
-        return jnp.stack([j.coordinate().rate(at.poses(ends(j)), at.twists(ends(j))) for j in scalar_joints])
+        rates, at = system.coordinates.joint_rates(state[1]), where(state)
+        values = [first_of([(name, 0.0) for name, _ in names], rates) for names in sources]
+        parts = zip(measured, ends, values, strict=True)
+        return jnp.stack(
+            [c.rate(at.poses(pair), at.twists(pair)) if value is None else value for c, pair, value in parts]
+        )
 
     outputs: dict[str, Observable] = {}
     if scalar_joints:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -10,18 +11,22 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.linalg.segment_sum import take
+from polhode.linalg.known_places import add_entries, take
 
 
+@dataclasses.dataclass(frozen=True, eq=False, init=False, repr=False)
 class Indices:
     """Row or column numbers of stacked blocks: an integer array of shape (n, size), fixed when a system is made.
 
     Hashable, so that it can be part of a compiled program's identity.
     """
 
+    numbers: np.ndarray
+
     def __init__(self, numbers: Any) -> None:
-        self.numbers = np.ascontiguousarray(np.asarray(numbers, dtype=np.int64))
-        self.numbers.setflags(write=False)
+        array = np.array(numbers, dtype=np.int64, order="C")
+        array.setflags(write=False)
+        object.__setattr__(self, "numbers", array)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Indices) and np.array_equal(self.numbers, other.numbers)
@@ -95,7 +100,7 @@ def to_dense(matrix: Matrix, shape: tuple[int, int]) -> Float[Array, "rows cols"
     """The matrix as one array."""
     out = jnp.zeros(shape)
     for g in matrix:
-        out = out.at[g.rows.numbers[:, :, None], g.cols.numbers[:, None, :]].add(g.values)
+        out = add_entries(out, g.values, g.rows.numbers[:, :, None], g.cols.numbers[:, None, :])
     return out
 
 
@@ -118,7 +123,8 @@ def accumulate(size: int, parts: Sequence[tuple[Indices, Array]]) -> Float[Array
 def _accumulate(size: int, parts: Iterable[tuple[Indices, Array]], dtype: Any) -> Array:
     out = jnp.zeros(size, dtype)
     for places, values in parts:
-        out = out + values.reshape(-1) if _covers(places, size) else out.at[places.numbers].add(values)
+        covers = _covers(places, size)
+        out = out + values.reshape(-1) if covers else add_entries(out, values, places.numbers)
     return out
 
 

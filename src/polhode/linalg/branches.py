@@ -15,6 +15,7 @@ from polhode.compiler.primitives.backend_query import lapack_or
 from polhode.linalg.blocks import Indices, Matrix, to_dense
 from polhode.linalg.compliant import refinement
 from polhode.linalg.kkt import AbstractKKT
+from polhode.linalg.known_places import add_entries, set_entries, take, take_entries
 
 
 class BranchFactors(NamedTuple):
@@ -74,7 +75,7 @@ class BranchKKT(AbstractKKT):
         self, factors: BranchFactors, r: Float[Array, " n"], s: Float[Array, " m"]
     ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
         order = self.order.numbers
-        b = jnp.concatenate((r, s))[order]
+        b = take(jnp.concatenate((r, s)), order)
         if b.size <= self.fused:
             x = _substitute(factors.lu, self.earlier, b)
         else:
@@ -83,7 +84,7 @@ class BranchKKT(AbstractKKT):
                 lambda lu, _, b: _substitute(lu, self.earlier, b),
                 b, factors.lu, factors.pivots, b,
             )  # fmt: skip
-        x = x[np.argsort(order)]
+        x = take(x, np.argsort(order))
         return x[: self.n], x[self.n :]
 
     def direct(self, A: Matrix, P: Matrix, Q: Matrix) -> Callable[[Array, Array], tuple[Array, Array]]:
@@ -121,42 +122,51 @@ class BranchKKT(AbstractKKT):
             return a
         p, q = (jnp.where(self._mask, to_dense(x, (m, n)), 0.0) for x in (P, Q))
         corner = jnp.zeros((m, m)) if E is None else -jnp.diag(E)
-        return jnp.block([[a, p.T], [q, corner]])[np.ix_(order, order)]
+        return take_entries(jnp.block([[a, p.T], [q, corner]]), *np.ix_(order, order))
 
 
 def _eliminate(a: Float[Array, "n n"], earlier: Sequence[Indices]) -> Float[Array, "n n"]:
     for k in reversed(range(len(earlier))):
-        near, reciprocal = earlier[k].numbers, 1.0 / a[k, k]
-        column = a[near, k] * reciprocal
-        a = a.at[k, k].set(reciprocal).at[near, k].set(column)
-        a = a.at[np.ix_(near, near)].add(-column[:, None] * a[k, near])
+        near, reciprocal = earlier[k].numbers, 1.0 / take_entries(a, k, k)
+        a = set_entries(a, reciprocal, k, k)
+        if near.size:
+            column = take_entries(a, near, k) * reciprocal
+            row = take_entries(a, k, near)
+            a = set_entries(a, column, near, k)
+            a = add_entries(a, -jnp.outer(column, row), *np.ix_(near, near))
     return a
 
 
 def _eliminate_symmetric(a: Float[Array, "n n"], earlier: Sequence[Indices]) -> Float[Array, "n n"]:
     """The same for a symmetric matrix, of which entries below the diagonal are read only."""
     for k in reversed(range(len(earlier))):
-        near, reciprocal = earlier[k].numbers, 1.0 / a[k, k]
-        row = a[k, near]
-        column = row * reciprocal
-        i, j = np.tril_indices(near.size)
-        a = a.at[k, k].set(reciprocal).at[near, k].set(column)
-        a = a.at[near[i], near[j]].add(-column[i] * row[j])
+        near, reciprocal = earlier[k].numbers, 1.0 / take_entries(a, k, k)
+        a = set_entries(a, reciprocal, k, k)
+        if near.size:
+            row = take_entries(a, k, near)
+            column = row * reciprocal
+            i, j = np.tril_indices(near.size)
+            a = set_entries(a, column, near, k)
+            a = add_entries(a, -take(column, i) * take(row, j), near[i], near[j])
     return a
 
 
 def _substitute(a: Float[Array, "n n"], earlier: Sequence[Indices], b: Array) -> Array:
-    beside = (None,) * (b.ndim - 1)
+    beside = (...,) + (None,) * (b.ndim - 1)
+    later: list[list[int]] = [[] for _ in earlier]
     for k in reversed(range(len(earlier))):
         near = earlier[k].numbers
-        b = b.at[near].add(-a[near, k, *beside] * b[k])
-    x: list[Array] = []
-    for k, before in enumerate(earlier):
-        rest = b[k]
-        for i in before.numbers.tolist():
-            rest = rest - a[k, i] * x[i]
-        x.append(rest * a[k, k])
-    return jnp.stack(x)
+        if near.size:
+            b = add_entries(b, -take_entries(a, near, k)[beside] * take_entries(b, k), near)
+        for i in near.tolist():
+            later[i].insert(0, k)
+    for k, after in enumerate(later):
+        x = take_entries(b, k) * take_entries(a, k, k)
+        b = set_entries(b, x, k)
+        if after:
+            rows = np.array(after)
+            b = add_entries(b, -take_entries(a, rows, k)[beside] * x, rows)
+    return b
 
 
 def couplings(n: int, sets: Iterable[np.ndarray]) -> tuple[Indices, ...]:

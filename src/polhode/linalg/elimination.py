@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from polhode.linalg import small
 from polhode.linalg.blocks import Matrix
 from polhode.linalg.kkt import AbstractKKT
-from polhode.linalg.segment_sum import take
+from polhode.linalg.known_places import take
 from polhode.linalg.symbolic import Plan
 
 

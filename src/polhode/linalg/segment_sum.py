@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from polhode.linalg.known_places import add_entries, take
+
 _GATHERS = 4
 """Places that receive more values than this get the rest scattered: a gather vectorises and a scatter does not, but
 each gather reads all places where the scatter reads only the rest."""
@@ -44,18 +46,4 @@ class GatherSum:
         for sources in self._gathered:
             out = out + take(flat, sources)
         sources, targets = self._scattered
-        return out.at[targets].add(take(flat, sources)) if sources.size else out
-
-
-def take(x: Float[Array, "n ..."], at: np.ndarray) -> Array:
-    """x at known places along its first axis, none of which may be negative; the shape of `at` comes first.
-
-    `x[at]` takes five times as long to trace.
-    """
-    if not at.size:
-        # Of nothing `jnp.take` gives (0,), whatever the shape of `at`.
-        return jnp.zeros((*at.shape, *x.shape[1:]), x.dtype)
-    if np.array_equal(at, np.arange(x.shape[0])):
-        # What is known of rows, such as axes of hinges, stays known in loops over them.
-        return x
-    return jnp.take(x, at, axis=0, mode="clip")
+        return add_entries(out, take(flat, sources), targets)

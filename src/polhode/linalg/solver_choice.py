@@ -121,6 +121,12 @@ def _branch_solver(n: int, sets: Sequence[np.ndarray], loops: Sequence[np.ndarra
     return solver if branch_operations(solver.earlier) <= BRANCH_OPERATIONS else None
 
 
+def has_few_operations(solver: AbstractKKT) -> bool:
+    """Whether a solver of `tree_solver` eliminates along branches; dense ones are all that there is elsewhere."""
+    inner = solver.inner if isinstance(solver, CompliantKKT) else solver
+    return isinstance(inner, BranchKKT) or not on_processor()
+
+
 def pivoting_solver(n: int, m: int) -> AbstractKKT:
     """A solver for matrices without structure of which leading minors may vanish."""
     return PivotingKKT(n, m) if n + m <= PIVOTING_UNKNOWNS else LapackKKT(n, m)

@@ -14,9 +14,10 @@ from polhode.compiler.primitives.row_loop import scan_rows
 from polhode.linalg import small
 from polhode.linalg.blocks import Matrix
 from polhode.linalg.kkt import AbstractKKT
+from polhode.linalg.known_places import take
 from polhode.linalg.ordering import Pattern
 from polhode.linalg.registers import Registers, add, put, read
-from polhode.linalg.segment_sum import GatherSum, take
+from polhode.linalg.segment_sum import GatherSum
 from polhode.linalg.tree_structure import elimination_tree
 
 

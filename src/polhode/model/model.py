@@ -236,6 +236,8 @@ class Model:
     def limit_contacts(self, capacity: int) -> None:
         """Make room for so many points that touch at a time, out of all that could; by default some four a body.
 
+        As many rigid stops of joints may press at a time; by default six.
+
         A run in which more of them touch ends with `too_many_contacts`. Raises ValueError for other than whole numbers
         from 1.
         """

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from polhode.compiler.primitives.row_loop import map_rows
 from polhode.linalg.blocks import Indices
-from polhode.linalg.segment_sum import take
+from polhode.linalg.known_places import take
 from polhode.multibody.mechanism.angles import CountableAngle
 from polhode.multibody.mechanism.groups import Motion
 from polhode.multibody.mechanism.poses import Pose, Twist

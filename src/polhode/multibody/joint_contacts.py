@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float
 
 from polhode.contact.distances import APART
 from polhode.linalg.blocks import Indices
-from polhode.linalg.segment_sum import take
+from polhode.linalg.known_places import take
 from polhode.multibody.coordinates.tree.joint_forces import CoordinateIndex
 from polhode.multibody.mechanism.angles import near
 from polhode.multibody.mechanism.coordinate_forces import AbstractRelativeCoordinate
@@ -26,6 +26,7 @@ from polhode.systems.mechanical.contact_set import (
     ContactLaw,
     ContactsAhead,
     PresentContacts,
+    pick,
 )
 
 NO_STOP = 2 * APART
@@ -115,6 +116,8 @@ class JointContacts(AbstractContactSet):
     - `sums`, `groups`: coordinates of a tree, which come first, None without any, and others between nodes.
     - `limits`: lower and upper, shape (k, 2). - `friction`: constant part of the largest friction forces, shape (k,).
     - `brakes`: further parts as functions of time, of the contacts with the numbers `brake_numbers`.
+    - `with_friction`: numbers of those that have friction, which act in every step. - `stop_room`: how many of the
+      others, those nearest to their stops, a step takes into account.
     """
 
     sums: TreeSums | None
@@ -125,10 +128,16 @@ class JointContacts(AbstractContactSet):
     brakes: tuple[Function, ...]
     brake_numbers: tuple[int, ...] = eqx.field(static=True)
     names: tuple[JointContactName, ...] = eqx.field(static=True)
+    with_friction: tuple[int, ...] = eqx.field(static=True)
+    stop_room: int = eqx.field(static=True)
 
     @property
     def count(self) -> int:
         return len(self.names)
+
+    @property
+    def capacity(self) -> int:
+        return min(len(self.with_friction) + self.stop_room, self.count)
 
     @property
     def first_of_groups(self) -> int:
@@ -146,11 +155,13 @@ class JointContacts(AbstractContactSet):
         return {pair for part in pairs for pair in part}
 
     def hold(self, t: Array) -> Float[Array, " k"]:
-        """The largest friction forces."""
+        """The largest friction forces; no number where a brake is negative."""
         hold = self.friction
         for number, brake in zip(self.brake_numbers, self.brakes, strict=True):
-            hold = hold + jnp.where(np.arange(self.count) == number, jnp.asarray(brake(t), float), 0.0)
-        return jnp.maximum(hold, 0.0)
+            force = jnp.asarray(brake(t), float)
+            force = jnp.where(force >= 0, force, jnp.nan)
+            hold = hold + jnp.where(np.arange(self.count) == number, force, 0.0)
+        return hold
 
     def coordinates(self, system: Any, q: Point) -> Float[Array, " k"]:
         """The coordinates, turns included."""
@@ -177,23 +188,48 @@ class JointContacts(AbstractContactSet):
         return self._ways(system, q)[0]
 
     def kinematics(self, system: Any, t: Array, q: Point) -> ContactKinematics:
-        gap, is_lower = self._ways(system, q)
+        return self._kinematics(system, t, q, *self._ways(system, q))
+
+    def _kinematics(
+        self, system: Any, t: Array, q: Point, gap: Float[Array, " k"], is_lower: Bool[Array, " k"]
+    ) -> ContactKinematics:
         differentiate = jax.jacfwd if system.n <= self.count else jax.jacrev
         along, hold = differentiate(lambda v: self.rates(system, q, v))(jnp.zeros(system.n)), self.hold(t)
         if self.brakes:
             # Comparisons in the laws would take a friction that is no number for none.
             along = jnp.where(jnp.isnan(hold)[:, None], jnp.nan, along)
+        # Stops alone act where they press only.
+        hold = jnp.where(np.isin(np.arange(self.count), self.with_friction), hold, -1.0)
         rows = jnp.stack((_normals(along, gap, is_lower), along), axis=1)
         feature = jnp.where(is_lower, 0, 1).astype(jnp.int32)
         return ContactKinematics(gap, rows, jnp.zeros((self.count, 2)), feature, (gap, is_lower, along), hold)
 
+    def present(self, system: Any, t: Array, q: Point) -> PresentContacts:
+        if self.capacity == self.count:
+            return super().present(system, t, q)
+        gap, is_lower = self._ways(system, q)
+        stops = np.setdiff1d(np.arange(self.count), self.with_friction)
+        ways = gap[stops]
+        before = (ways < ways[:, None]) | ((ways == ways[:, None]) & (stops < stops[:, None]))
+        rank = jnp.sum(before, axis=1)
+        nearest = jnp.sum(jnp.where(rank == np.arange(self.stop_room)[:, None], stops, 0), axis=1)
+        number = jnp.concatenate((jnp.asarray(self.with_friction, nearest.dtype), nearest))
+        left_out = jnp.min(jnp.where(rank >= self.stop_room, ways, jnp.inf))
+        at = self._kinematics(system, t, q, gap, is_lower)
+        return PresentContacts(pick(number, at), self.law.of(number), number, left_out)
+
+    def again(self, system: Any, t: Array, q: Point, present: PresentContacts) -> ContactKinematics:
+        at = self.kinematics(system, t, q)
+        return at if present.number is None else pick(present.number, at)
+
     def ahead(self, system: Any, t: Array, q: Point, v: Vector, present: PresentContacts) -> ContactsAhead:
         del t
-        s, (_, is_lower, _) = self.coordinates(system, q), present.kinematics.places
+        every = self.coordinates(system, q), self.rates(system, q, v), self.limits
+        s, rates, limits = every if present.number is None else pick(present.number, every)
+        _, is_lower, _ = present.kinematics.places
         # The way to the same stops as before.
-        way = jnp.where(is_lower, s - self.limits[:, 0], self.limits[:, 1] - s)
+        way = jnp.where(is_lower, s - limits[:, 0], limits[:, 1] - s)
         gap = jnp.minimum(way, APART)
-        rates = self.rates(system, q, v)
         slips = jnp.stack((_normals(rates[:, None], gap, is_lower)[:, 0], rates), axis=1)
         return ContactsAhead(gap, slips, jnp.ones(gap.shape, bool), gap)
 

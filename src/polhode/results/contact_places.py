@@ -10,7 +10,7 @@ from jaxtyping import Array
 from polhode.assembly.name_table import NameTable
 from polhode.contact.distances import APART
 from polhode.contact.shape_contacts import ShapeContacts, frames_of
-from polhode.linalg.segment_sum import take
+from polhode.linalg.known_places import take
 from polhode.multibody.system import MultibodySystem
 from polhode.results.quantity import AbstractComputation
 

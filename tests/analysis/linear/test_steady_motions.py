@@ -48,6 +48,7 @@ def whirl(rate: float, stiffness: tuple[float, float]) -> np.ndarray:
     return np.sort(np.abs(np.linalg.eigvals(A).imag))[::2]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "formulation",
     ["SE3", *(pytest.param(f, marks=pytest.mark.exhaustive) for f in ("SO3xR3", "S3|xR3", "rotation-vector"))],
@@ -257,6 +258,7 @@ def test_a_body_that_wobbles_is_refused() -> None:
     assert ph.linearise(problem, anyway=True).stable is None
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("rate", "formulation", "scale"),

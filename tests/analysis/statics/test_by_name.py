@@ -32,6 +32,7 @@ def structure(formulation: str, load=None, **options):
     return model.problem(formulation, t1=1.0, **options)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("formulation", ["minimal", pytest.param("SE3", marks=pytest.mark.exhaustive)])
 def test_reactions_are_those_of_statics(formulation):
     rest = ph.equilibrium(structure(formulation, redundant="minimum-norm"))

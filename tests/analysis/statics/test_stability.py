@@ -47,6 +47,7 @@ def chain(side: float) -> tuple[Any, Any]:
     return model.assemble()
 
 
+@pytest.mark.exhaustive
 def test_an_arch_of_links_falls_in_all_its_directions() -> None:
     assert equilibrium(*chain(-1)).unstable == 0
     with pytest.warns(ph.UnstableEquilibriumWarning, match=r"in 3 directions, .*`p"):

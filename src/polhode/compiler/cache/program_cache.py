@@ -15,8 +15,10 @@ import numpy as np
 from polhode.compiler.cache import disk_cache
 from polhode.compiler.fingerprint.argument_key import exact, objects_key, part_of, shape_of, split_arguments
 from polhode.compiler.fingerprint.closures import frozen, node_types
+from polhode.compiler.fingerprint.object_walk import input_digest
 from polhode.compiler.fingerprint.persistent_keys import persistent_key
 from polhode.compiler.fingerprint.provenance import is_user_class
+from polhode.compiler.number_pattern import ARGUMENTS, NumberPattern
 from polhode.compiler.placement import default_device_for, on_processor
 
 P = ParamSpec("P")
@@ -46,16 +48,20 @@ def find_program(
     *args: Any,
     serialiser: disk_cache.Serialiser[T] | None = None,
     beside: tuple[Any, ...] = (),
+    pattern: Callable[[Any], NumberPattern] | None = None,
 ) -> tuple[T, Any]:
     """The result of `build(inputs, rest)` for arguments like these, and their arrays, which may differ.
 
     `eqx.combine(inputs, rest)` are the arguments. Captured values are respected as by `xla_jit`. `serialiser` stores
     the result on disk, unless it involves user code. `build` also gets the arguments `beside`, which are not part of
-    the key: the result must not depend on them.
+    the key: the result must not depend on them. `pattern(inputs)` says which numbers are constants of the result; it
+    becomes part of the key, and `build` gets it before those. Beyond `PATTERNS` of them all numbers are arguments.
     """
     inputs, rest, shapes, key = split_arguments(args)
+    constants = () if pattern is None else (_PATTERNS.admit((build, *key), pattern(inputs)),)
     return _PROGRAMS.find(
-        (build, *key), lambda: _load_or_build(build, inputs, rest, shapes, serialiser, beside)
+        (build, *key, *constants),
+        lambda: _load_or_build(build, args, (inputs, rest, shapes), serialiser, beside, constants),
     ), inputs
 
 
@@ -85,23 +91,25 @@ class Arguments:
     def program(self, build: Callable[..., T], serialiser: disk_cache.Serialiser[T] | None = None) -> T:
         """The program that `find_program` would return."""
         return _PROGRAMS.find(
-            (build, self._key), lambda: _load_or_build(build, *split_arguments(self._args)[:3], serialiser, ())
+            (build, self._key),
+            lambda: _load_or_build(build, self._args, split_arguments(self._args)[:3], serialiser, ()),
         )
 
 
 def _load_or_build(
     build: Callable[..., T],
-    inputs: Any,
-    rest: Any,
-    shapes: Any,
+    args: tuple[Any, ...],
+    parts: tuple[Any, Any, Any],
     serialiser: disk_cache.Serialiser[T] | None,
     beside: tuple[Any, ...],
+    constants: tuple[NumberPattern, ...] = (),
 ) -> T:
+    inputs, rest, shapes = parts
     if serialiser is None:
-        return build(inputs, rest, *beside)
-    return disk_cache.load_or_build(
-        persistent_key(build, rest, shapes), lambda: build(inputs, rest, *beside), serialiser, inputs
-    )
+        return build(inputs, rest, *constants, *beside)
+    digest = input_digest(*args)
+    key = persistent_key(build, *((rest, shapes) if digest is None else (digest,)), *constants)
+    return disk_cache.load_or_build(key, lambda: build(inputs, rest, *constants, *beside), serialiser, inputs)
 
 
 def _program(function: Callable[..., Any], rest: Any) -> Callable[[Any], Any]:
@@ -141,15 +149,45 @@ class _Programs:
             self._programs.clear()
 
 
+class _Patterns:
+    """The patterns of numbers for which there are programs, of the most recently used kinds of arguments."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._patterns: collections.OrderedDict[Hashable, set[NumberPattern]] = collections.OrderedDict()
+        self._lock = threading.Lock()
+
+    def admit(self, key: Hashable, pattern: NumberPattern) -> NumberPattern:
+        """The pattern, or that in which all numbers are arguments where there would be too many programs."""
+        with self._lock:
+            patterns = self._patterns[key] = self._patterns.pop(key, set())
+            while len(self._patterns) > self._capacity:
+                self._patterns.popitem(last=False)
+            if pattern not in patterns and len(patterns) >= PATTERNS:
+                return ARGUMENTS
+            patterns.add(pattern)
+            return pattern
+
+    def clear(self) -> None:
+        with self._lock:
+            self._patterns.clear()
+
+
 CAPACITY = 128
 """Programs in memory; each takes some megabytes."""
 
+PATTERNS = 4
+"""Patterns of numbers for which programs are made that differ in nothing else. A sweep over values of which some are
+zero needs two or three; one that goes through more gets a last program, for all values."""
+
 _PROGRAMS = _Programs(CAPACITY)
+_PATTERNS = _Patterns(CAPACITY)
 
 
 def forget() -> None:
     """Drops all programs from memory; they are rebuilt or loaded when they are next used."""
     _PROGRAMS.clear()
+    _PATTERNS.clear()
 
 
 def _is_module(node: Any) -> bool:

@@ -30,8 +30,9 @@ from polhode.compiler.fingerprint.inspection import (
     names_used,
     numbers_of,
 )
-from polhode.compiler.fingerprint.object_cache import FrozenDigests
+from polhode.compiler.fingerprint.object_cache import FrozenDigests, InputDigests
 from polhode.compiler.fingerprint.provenance import (
+    is_dependency,
     is_library_class,
     is_library_file,
     is_user_class,
@@ -45,8 +46,15 @@ _MOST = 200_000
 _FLAGS = 0x3FF
 """Flags of code that say what it does, not how it was compiled."""
 
-_FROZEN_DIGESTS = FrozenDigests(is_library_class)
+
+def _is_library_function(f: types.FunctionType) -> bool:
+    # Decorators give functions the module of another.
+    return is_dependency(f.__module__) and is_library_file(f.__code__.co_filename)
+
+
+_FROZEN_DIGESTS = FrozenDigests(is_library_class, lambda f: is_fixed(f) and _is_library_function(f))
 content_digest = _FROZEN_DIGESTS.digest
+input_digest = InputDigests(_FROZEN_DIGESTS, _is_library_function).digest
 
 
 class AbstractObjectHasher(abc.ABC):

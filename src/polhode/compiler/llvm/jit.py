@@ -77,7 +77,7 @@ class CompiledFunction:
         self.when_improved: Callable[[], None] = _nothing
 
     def __getstate__(self) -> tuple[Any, ...]:
-        text = None if self._pending_text is None else zlib.compress(self._pending_text.encode())
+        text = None if self._pending_text is None else zlib.compress(self._pending_text.encode(), 1)
         code = self._count, self._workspace, self._tables, self._objects[-1], text, self._seconds_left
         return (*code, self._operations, self._level, self._best)
 

@@ -12,6 +12,7 @@ from polhode.compiler.differentiation import DifferentiableFunction
 from polhode.compiler.llvm.jit import CompiledFunction
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.loops.scan import Carry, Constants, Rows, Scan, Sums
+from polhode.compiler.number_pattern import ARGUMENTS, NumberPattern
 
 
 @final
@@ -25,10 +26,20 @@ class DerivativeLoop:
       Jacobian–vector products.
     - `args`, `row`, `carry`, `parameters`: trees like those that it takes and returns; only structure, shapes and
       dtypes matter.
+    - `pattern`: numbers of `args` that are constants of the code.
     """
 
-    def __init__(self, code: CompiledFunction, reverse: bool, args: Any, row: Any, carry: Any, parameters: Any) -> None:
-        self.code, self.reverse = code, reverse
+    def __init__(
+        self,
+        code: CompiledFunction,
+        reverse: bool,
+        args: Any,
+        row: Any,
+        carry: Any,
+        parameters: Any,
+        pattern: NumberPattern = ARGUMENTS,
+    ) -> None:
+        self.code, self.reverse, self.pattern = code, reverse, pattern
         self._args, self._row, self._carry, self._parameters = map(Layout, (args, row, carry, parameters))
 
     @classmethod
@@ -39,15 +50,17 @@ class DerivativeLoop:
         args: Any,
         row: Any,
         reverse: bool,
+        pattern: NumberPattern = ARGUMENTS,
     ) -> DerivativeLoop:
         """Compiles the derivative of a step, with its arguments as examples.
 
         - `advance`: the carry at the end of a step, floats only, from the arguments and the record of the step. - `of`:
           selects from such trees the carry at its beginning, and the parameters.
+        - `pattern`: numbers of `args` that are constants of the code; none of the parameters.
 
         Raises `UnsupportedNativeOperation` for unsupported or too many operations.
         """
-        step = DifferentiableFunction(advance, of, args, row)
+        step = DifferentiableFunction(advance, of, args, row, pattern=pattern)
         carry, parameters = map(Layout, step.wrt)
         inputs = Constants("args", Layout(args)), Rows("rows", Layout(row))
         if reverse:
@@ -56,7 +69,7 @@ class DerivativeLoop:
         else:
             now = Carry("carried", carry, history="out")
             code = step.jvp(Scan((*inputs, now, Constants("fixed", parameters)), (now,)).compile)
-        return cls(code, reverse, args, row, *step.wrt)
+        return cls(code, reverse, args, row, *step.wrt, pattern=pattern)
 
     @property
     def parameters(self) -> Any:
@@ -73,7 +86,7 @@ class DerivativeLoop:
         """
         slots, now = self._row.pack_rows(rows), self._carry.pack(carry)
         loop = self._reverse if self.reverse else self._forward
-        return loop(self._args.pack(args), slots, now, others, np.array([len(slots)]))
+        return loop(self.pattern.check(self._args.pack(args)), slots, now, others, np.array([len(slots)]))
 
     def _forward(self, args: np.ndarray, slots: np.ndarray, now: np.ndarray, parameters: Any, count: np.ndarray) -> Any:
         out = np.empty((len(slots), self._carry.size), np.int64)

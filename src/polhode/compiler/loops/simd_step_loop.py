@@ -21,6 +21,7 @@ from polhode.compiler.llvm.types import UnsupportedNativeOperation, type_of
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.loops.step_loop import StepPrograms
 from polhode.compiler.loops.step_loop_ir import ControlValues
+from polhode.compiler.number_pattern import ARGUMENTS, NumberPattern
 from polhode.compiler.scalars.program import Program, Variable, split_inputs
 
 _SMALL = 3000
@@ -53,10 +54,19 @@ class SimdStepLoop:
 
     - `code`: the machine code. - `width`: how many runs.
     - `args`, `progress`, `row`: trees like those of one run; only structure, shapes and dtypes matter.
+    - `pattern`: numbers of the arguments that are constants of the code.
     """
 
-    def __init__(self, code: CompiledFunction, width: int, args: Any, progress: Any, row: Any) -> None:
-        self.code, self.width = code, width
+    def __init__(
+        self,
+        code: CompiledFunction,
+        width: int,
+        args: Any,
+        progress: Any,
+        row: Any,
+        pattern: NumberPattern = ARGUMENTS,
+    ) -> None:
+        self.code, self.width, self.pattern = code, width, pattern
         self.args, self.progress, self.row = Layout(args), Layout(progress), Layout(row)
 
     @classmethod
@@ -68,19 +78,20 @@ class SimdStepLoop:
         progress: Any,
         row: Any,
         tell: Callable[[CompileReport], None] | None = None,
+        pattern: NumberPattern = ARGUMENTS,
     ) -> SimdStepLoop:
         """Compiles functions, as `StepLoop.of` does.
 
         Raises `UnsupportedNativeOperation` for unsupported or too many operations.
         """
         traces = StepPrograms.of(more, advance, args, progress, row)
-        programs = traces.on_scalars()
+        programs = traces.on_scalars(pattern)
         numbers = len(programs[1].inputs) + traces.layouts[2].size
         if numbers > size_limits.NUMBERS:
             raise UnsupportedNativeOperation(f"{numbers} numbers")
         width = vector_width() * (2 if programs[1].size < _SMALL else 1)
         code = _compile(*programs, traces.layouts, width, tell)
-        return cls(code, width, args, progress, row)
+        return cls(code, width, args, progress, row, pattern)
 
     def interleave(self, slots: np.ndarray) -> np.ndarray:
         """Slots of runs (runs, slots) as vectors (vectors, slots, lanes); remaining lanes repeat the last run."""

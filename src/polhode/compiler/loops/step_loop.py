@@ -13,6 +13,7 @@ from polhode.compiler.llvm.jit import CompiledFunction
 from polhode.compiler.loops.loop_code import AbstractLoopCode, ArrayLoopCode, ScalarLoopCode
 from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.loops.step_loop_ir import block
+from polhode.compiler.number_pattern import ARGUMENTS, NumberPattern
 from polhode.compiler.scalars.program import Program
 from polhode.compiler.scalars.traced_function import TracedFunction
 from polhode.compiler.trace import on_scalars, trace
@@ -56,9 +57,10 @@ class StepPrograms(NamedTuple):
             raise ValueError(f"Frames consist of {frame_layout.structure}, expected was {layouts[2].structure}.")
         return cls(check, steps, examples, layouts)
 
-    def on_scalars(self) -> tuple[Program, Program]:
-        """Both on scalars. Raises `UnsupportedNativeOperation` where there are no such programs."""
-        return on_scalars(self.check, *self.examples), on_scalars(self.steps, *self.examples)
+    def on_scalars(self, pattern: NumberPattern) -> tuple[Program, Program]:
+        """Both on scalars, with constants. Raises `UnsupportedNativeOperation` where there are no such programs."""
+        check, steps = (on_scalars(x, *self.examples, pattern=pattern) for x in (self.check, self.steps))
+        return check, steps
 
 
 class StepLoop:
@@ -69,10 +71,14 @@ class StepLoop:
     - `code`: the machine code.
     - `args`, `progress`, `row`: trees like those that it takes, and like the contents of a frame; only structure,
       shapes and dtypes matter.
+    - `pattern`: numbers of the arguments that are constants of the code.
     """
 
-    def __init__(self, code: CompiledFunction, args: Any, progress: Any, row: Any) -> None:
-        self.code, self._args, self._progress, self._row = code, Layout(args), Layout(progress), Layout(row)
+    def __init__(
+        self, code: CompiledFunction, args: Any, progress: Any, row: Any, pattern: NumberPattern = ARGUMENTS
+    ) -> None:
+        self.code, self.args, self.progress, self.row = code, Layout(args), Layout(progress), Layout(row)
+        self.pattern = pattern
 
     @classmethod
     def of(
@@ -83,12 +89,14 @@ class StepLoop:
         progress: Any,
         row: Any,
         tell: Callable[[CompileReport], None] | None = None,
+        pattern: NumberPattern = ARGUMENTS,
     ) -> StepLoop:
         """Compiles functions.
 
         - `more`: whether a block continues, from the arguments, the progress and a `LoopControl`.
         - `advance`: from these the progress at the next frame or at the end, whether that is a frame, and its contents.
         - `tell`: called with a report before compilation.
+        - `pattern`: numbers of the arguments that are constants.
 
         Raises `UnsupportedNativeOperation` for unsupported or too many operations.
         """
@@ -101,13 +109,13 @@ class StepLoop:
         code = compile_either(
             steps.jaxpr,
             lambda: compile(ArrayLoopCode(), check, steps),
-            lambda: compile(ScalarLoopCode(), *traces.on_scalars()),
+            lambda: compile(ScalarLoopCode(), *traces.on_scalars(pattern)),
         )
-        return cls(code, args, progress, row)
+        return cls(code, args, progress, row, pattern)
 
     def arguments(self, args: Any) -> np.ndarray:
         """The arguments of `more` and `advance`, ready for `__call__`."""
-        return self._args.pack(args)
+        return self.pattern.check(self.args.pack(args))
 
     def __call__(
         self,
@@ -131,11 +139,11 @@ class StepLoop:
 
     def pack(self, progress: Any) -> np.ndarray:
         """A progress in slots, which `advance` changes."""
-        return self._progress.pack(progress)
+        return self.progress.pack(progress)
 
     def unpack(self, slots: np.ndarray) -> Any:
         """The progress from its slots; from rows of them, all at once."""
-        return self._progress.unpack(slots)
+        return self.progress.unpack(slots)
 
     def advance(
         self,
@@ -151,7 +159,7 @@ class StepLoop:
         """A block as by `__call__`, on a progress in slots. Returns the frames in slots."""
         places = _places(targets)
         control = np.array([n_limit, every, last, n_saved, len(places) - 1, capacity], np.int64)
-        rows = np.empty((capacity, self._row.size), np.int64)
+        rows = np.empty((capacity, self.row.size), np.int64)
         return rows[: self.code(arguments, slots, control, places, rows)]
 
     def states(self, arguments: np.ndarray, slots: np.ndarray, n: int, n_end: int, targets: Any) -> np.ndarray:
@@ -162,7 +170,7 @@ class StepLoop:
         places = _places(targets)
         control = np.array([n, _NEVER, False, 0, len(places) - 1, 1], np.int64)
         now, states = slots.copy(), np.empty((n_end - n + 1, len(slots)), np.int64)
-        calls = self.code.calls(arguments, now, control, places, np.empty((1, self._row.size), np.int64))
+        calls = self.code.calls(arguments, now, control, places, np.empty((1, self.row.size), np.int64))
         states[0] = now
         for k in range(1, len(states)):
             control[0] = n + k
@@ -172,7 +180,7 @@ class StepLoop:
 
     def frames(self, rows: np.ndarray) -> Any:
         """The contents of frames in slots."""
-        return self._row.unpack(rows)
+        return self.row.unpack(rows)
 
 
 _NEVER = np.iinfo(np.int64).max

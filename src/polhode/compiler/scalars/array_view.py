@@ -22,8 +22,8 @@ SELECTED = 16
 """Numbers of an array up to which an element is selected by comparing its index with every position: a read takes some
 five instructions, and a comparison with a choice two for each position, without access to memory."""
 
-VIEWS = ("reshape", "squeeze", "expand_dims", "broadcast_in_dim", "slice", "stack", "concatenate")
-"""Operations that may only say where elements are."""
+VIEWS = ("reshape", "squeeze", "expand_dims", "broadcast_in_dim", "slice", "stack", "concatenate", "stop_gradient")
+"""Operations that may only say where elements are; arrays with derivatives are no views."""
 
 INTEGER, _TRUTH = np.dtype(np.int64), np.dtype(bool)
 _READ, _SELECT = Kind("read", {}), Kind("select_n", {})

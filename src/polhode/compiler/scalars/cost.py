@@ -29,30 +29,45 @@ def cost(jaxpr: Any, is_constant: Sequence[bool] = (), scans: bool = False) -> f
     Arithmetic of constant indices is free. `is_constant`: which arguments are such constants; none by default. `scans`:
     whether a scan is a loop, whose body counts once, as do its inputs and outputs, or must stay on arrays.
     """
+    return _cost(jaxpr, tuple(is_constant), scans, {})
+
+
+def _cost(jaxpr: Any, is_constant: tuple[bool, ...], scans: bool, earlier: dict[Any, float]) -> float:
+    """The same; `earlier`: the results of programs that are called several times."""
+    key = jaxpr, is_constant
+    if key not in earlier:
+        earlier[key] = _sum_of_costs(jaxpr, is_constant, scans, earlier)
+    return earlier[key]
+
+
+def _sum_of_costs(jaxpr: Any, is_constant: tuple[bool, ...], scans: bool, earlier: dict[Any, float]) -> float:
+    def of(program: Any, is_constant: tuple[bool, ...] = ()) -> float:
+        return _cost(program, is_constant, scans, earlier)
+
     constants = {v for v in jaxpr.constvars if not np.issubdtype(v.aval.dtype, np.inexact)}
     constants.update(v for v, k in zip(jaxpr.invars, is_constant, strict=False) if k)
     total = 0.0
     for eqn in jaxpr.eqns:
         size = sum(math.prod(v.aval.shape) for v in eqn.outvars)
         name = eqn.primitive.name
-        constant_inputs = [isinstance(v, core.Literal) or v in constants for v in eqn.invars]
+        constant_inputs = tuple(isinstance(v, core.Literal) or v in constants for v in eqn.invars)
         if all(constant_inputs) and name in NO_LIBRARY:
             constants.update(eqn.outvars)
         elif (call := callee(eqn)) is not None:
-            total += cost(call[0], constant_inputs, scans)
+            total += of(call[0], constant_inputs)
         elif name == SOLUTION:
-            total += sum(cost(eqn.params[part], scans=scans) for part in ("equation", "precondition"))
+            total += sum(of(open_jaxpr(eqn.params[part])[0]) for part in ("equation", "precondition"))
         elif name == LINEAR_SOLVE and scans:
-            total += cost(solve_program(eqn.params, [])[0].jaxpr, scans=scans)
+            total += of(solve_program(eqn.params, [])[0].jaxpr)
         elif name == "while":
             parts = eqn.params["body_jaxpr"], eqn.params["cond_jaxpr"]
-            total += sum(cost(part.jaxpr, scans=scans) for part in parts)
+            total += sum(of(part.jaxpr) for part in parts)
         elif name == "cond":
-            total += sum(cost(b.jaxpr, scans=scans) for b in eqn.params["branches"])
+            total += sum(of(b.jaxpr) for b in eqn.params["branches"])
         elif name == "scan" or eqn.primitive is ROWS:
             if not scans:
                 return math.inf
-            total += cost(eqn.params["jaxpr"].jaxpr, scans=scans)
+            total += of(eqn.params["jaxpr"].jaxpr)
             total += size + sum(math.prod(v.aval.shape) for v in eqn.invars)
         elif name == "dot_general":
             (lhs, _), _ = eqn.params["dimension_numbers"]
@@ -62,7 +77,7 @@ def cost(jaxpr: Any, is_constant: Sequence[bool] = (), scans: bool = False) -> f
         elif name in SCATTERS:
             total += math.prod(eqn.invars[2].aval.shape)
         elif name in DECOMPOSITIONS:
-            total += cost(decompose(eqn).jaxpr, scans=scans)
+            total += of(decompose(eqn).jaxpr)
         elif name in ELEMENTWISE:
             total += size
         elif name not in MOVES:

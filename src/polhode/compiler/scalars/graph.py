@@ -65,6 +65,17 @@ def _equals(element: Any, number: float) -> bool:
     return is_known(element) and bool(element == number)
 
 
+def _power(base: Any, exponent: int) -> Any:
+    """A whole power by repeated squares, with the rounding of compiled code."""
+    square, result, count = base, type(base)(1), abs(exponent)
+    with np.errstate(all="ignore"):
+        while count:
+            result = result * square if count & 1 else result
+            count >>= 1
+            square = square * square
+        return type(base)(1) / result if exponent < 0 else result
+
+
 class Node:
     """A scalar that is computed at run time."""
 
@@ -107,7 +118,7 @@ class Graph:
             if name == "convert_element_type":
                 return operands[0].astype(dtype)
             if name == "integer_pow":
-                return dtype.type(operands[0] ** kind.params["y"])
+                return _power(operands[0], kind.params["y"])
             if name in _NUMPY and not (name == "div" and dtype.kind in "iu"):
                 # Infinite or NaN without a warning, as in compiled code; it may belong to an unselected branch.
                 with np.errstate(all="ignore"):

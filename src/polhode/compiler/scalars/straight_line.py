@@ -83,7 +83,7 @@ class AbstractUnroller(abc.ABC):
                 out.append(flat[at]._replace(shape=aval.shape))
                 at += 1
                 continue
-            out.append(element_array(aval.shape, map(self.graph.leaf, flat[at : at + size])))
+            out.append(element_array(aval.shape, map(self.element, flat[at : at + size])))
             at += size
         return out
 

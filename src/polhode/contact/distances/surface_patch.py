@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
@@ -10,9 +10,10 @@ from jaxtyping import Array, Bool, Float, Int
 from polhode.contact.distances.contact_points import APART, tangent_of
 from polhode.contact.distances.difference import Difference
 from polhode.contact.distances.face_overlap import edge_distances
+from polhode.contact.distances.meshes import Triangles
 from polhode.contact.distances.separation import Separation
 from polhode.contact.distances.triangle import weights_of_nearest
-from polhode.contact.vectors import Vector, cross
+from polhode.contact.vectors import UP, Vector, cross, unit_or
 
 WIDTH = 11
 """Numbers of a point in a row."""
@@ -58,76 +59,102 @@ class SurfacePoints(NamedTuple):
         )
 
 
-def patch(
-    difference: Difference,
-    best: Separation,
-    corners: Float[Array, "3 3"],
-    normal: Vector,
-    features: Int[Array, " 4"],
-    index: Array,
-) -> SurfacePoints:
+def patch(difference: Difference, best: Separation, triangle: Triangles, index: Array) -> SurfacePoints:
     """Where the face of a shape that lies most along a direction is above a triangle; the nearest point otherwise.
 
-    - `best`: the direction away from the triangle that separates best. - `normal`: of the triangle.
-    - `features`: numbers of its corners, and its own. - `index`: of the triangle.
+    - `difference`: of the triangle and the shape. - `best`: the direction along which they are taken apart.
+    - `index`: of the triangle.
     """
-    x, R = difference.other
-    body, size = difference.second, difference.size
-    flush, d = _FLUSH * size, best.normal
-    face = body.face(-(R.T @ d), R.T @ tangent_of(d))
-    polygon, outward = x + face.corners @ R.T, R @ face.normal
-    own, others = normal @ d, jnp.where(face.flat, -(outward @ d), -1.0)
-    on_face = others > own + _FLUSH
-    w = jnp.where(on_face, -outward, normal)
-    depth = difference.separation(w)
-    facing = (jnp.maximum(own, others) > _FACING) & (depth > best.gap - flush)
-    u = tangent_of(w)
-    axes = jnp.stack((u, cross(w, u), w), axis=1)
-    tri, poly, slope, tilt = (corners - corners[0]) @ axes, (polygon - corners[0]) @ axes, normal @ axes, outward @ axes
-    plain = slope[2] > _STEEP
-    steepness = slope[:2] / jnp.where(plain, slope[2], 1.0)
-
-    cut = _cut(tri[:, :2], poly, face.number, flush)
-    heights = cut.places[:, 2] + cut.places[:, :2] @ steepness
-    cut_gaps = jnp.where(cut.valid & plain, heights, APART)
-    # Corners of the triangle below a flat face.
-    spans = face.flat & (jnp.abs(tilt[2]) > _STEEP)
-    level = poly[0, 2] - ((tri - poly[0])[:, :2] @ tilt[:2]) / jnp.where(spans, tilt[2], 1.0)
-    edges = edge_distances(poly[:, :2], tri[:, :2])
-    below = spans & jnp.all(edges > -flush, axis=1)
-    corner_gaps = jnp.where(below, level - tri[:, 2], APART)
-    above = jnp.concatenate((tri[:, :2], level[:, None]), axis=1)
-    # Round shapes reach below the corners of their faces.
-    lowest = (x + R @ body.support(-(R.T @ w)) - corners[0]) @ axes
-    deeper = lowest[2] < jnp.min(poly[:, 2]) - flush
-    inside = jnp.all(edge_distances(tri[:, :2], lowest[None, :2]) > -flush)
-    round_gap = jnp.where(deeper & inside & ~on_face, lowest[2], APART)
-    gaps = jnp.where(facing, jnp.concatenate((cut_gaps, corner_gaps, round_gap[None])), APART)
-    places = corners[0] + jnp.concatenate((cut.places, above, lowest[None])) @ axes.T
+    view = _View.of(difference, best, triangle.corners)
+    cut, cut_gaps = _edges_above(view)
+    corners, corner_gaps = _corners_below(view)
+    lowest, round_gap = _round_end(view, difference)
+    gaps = jnp.concatenate((cut_gaps, corner_gaps, round_gap[None]))
+    gaps = jnp.where(view.facing, gaps, APART)
+    places = view.corners[0] + jnp.concatenate((cut.places, corners, lowest[None])) @ view.axes.T
     # The nearest point, where no faces look at each other.
-    foot = corners - (best.middle - 0.5 * best.gap * d)
-    away = weights_of_nearest(foot) @ foot
-    aside = (away @ away < (_TOUCHING * size) ** 2) & ~jnp.any(gaps < 0.5 * APART)
-    nearest = best.middle + 0.5 * best.gap * d
+    foot = best.middle - 0.5 * best.gap * best.normal
+    away = weights_of_nearest(view.corners - foot) @ (view.corners - foot)
+    aside = (away @ away < (_TOUCHING * difference.size) ** 2) & ~jnp.any(gaps < 0.5 * APART)
     count = len(gaps)
-    rolls = jnp.concatenate((jnp.broadcast_to(~face.flat, (count - 1,)), jnp.array([True, False])))
-    names = jnp.concatenate(
-        (
-            cut.feature,
-            VERTEX + features[:3] % VERTEX,
-            jnp.asarray([ROUND], features.dtype),
-            (NEAREST + features[3] % VERTEX)[None],
-        )
-    )
+    vertices, own = triangle.vertices % VERTEX, triangle.number % VERTEX
     return SurfacePoints(
         jnp.concatenate((gaps, jnp.where(aside, best.gap, APART)[None])),
-        jnp.concatenate((jnp.broadcast_to(w, (count, 3)), d[None])),
-        jnp.concatenate((places, nearest[None])),
-        names,
+        jnp.concatenate((jnp.broadcast_to(view.normal, (count, 3)), best.normal[None])),
+        jnp.concatenate((places, (foot + best.gap * best.normal)[None])),
+        jnp.concatenate((cut.feature, VERTEX + vertices, jnp.stack((jnp.full_like(own, ROUND), NEAREST + own)))),
         jnp.broadcast_to(index, (count + 1,)),
-        rolls,
-        jnp.concatenate((jnp.broadcast_to(on_face, (count,)), jnp.array([False]))),
+        jnp.concatenate((jnp.broadcast_to(~view.face.flat, (count - 1,)), jnp.array([True, False]))),
+        jnp.concatenate((jnp.broadcast_to(view.on_face, (count,)), jnp.array([False]))),
     )
+
+
+class _View(NamedTuple):
+    """A triangle and the face of a shape above it along the normal of one of them, heights along the third axis.
+
+    - `face`: of the shape, `outward` its normal. - `normal`: of the face that has it, of the shape if `on_face`.
+    - `corners`: of the triangle, the origin the first one. - `axes`: columns. - `triangle`, `polygon`: seen along the
+    normal. - `slope`, `tilt`: the normals of the triangle and of the face. - `flush`: a length that counts as none.
+    - `facing`: whether they look at each other.
+    """
+
+    face: Any
+    outward: Vector
+    normal: Vector
+    corners: Float[Array, "3 3"]
+    axes: Float[Array, "3 3"]
+    triangle: Float[Array, "3 3"]
+    polygon: Float[Array, "m 3"]
+    slope: Vector
+    tilt: Vector
+    flush: Array
+    on_face: Array
+    facing: Array
+
+    @classmethod
+    def of(cls, difference: Difference, best: Separation, corners: Float[Array, "3 3"]) -> _View:
+        x, R = difference.other
+        flush, d = _FLUSH * difference.size, best.normal
+        own = unit_or(cross(corners[1] - corners[0], corners[2] - corners[0]), jnp.asarray(UP))
+        face = difference.second.face(-(R.T @ d), R.T @ tangent_of(d))
+        outward = R @ face.normal
+        here, there = own @ d, jnp.where(face.flat, -(outward @ d), -1.0)
+        on_face = there > here + _FLUSH
+        normal = jnp.where(on_face, -outward, own)
+        facing = (jnp.maximum(here, there) > _FACING) & (difference.separation(normal) > best.gap - flush)
+        u = tangent_of(normal)
+        axes = jnp.stack((u, cross(normal, u), normal), axis=1)
+        triangle, polygon = (corners - corners[0]) @ axes, (x + face.corners @ R.T - corners[0]) @ axes
+        views = triangle, polygon, own @ axes, outward @ axes
+        return cls(face, outward, normal, corners, axes, *views, flush, on_face, facing)
+
+
+def _edges_above(view: _View) -> tuple[_Cut, Array]:
+    """Ends of edges of the face above the triangle, and their heights."""
+    plain = view.slope[2] > _STEEP
+    steepness = view.slope[:2] / jnp.where(plain, view.slope[2], 1.0)
+    cut = _cut(view.triangle[:, :2], view.polygon, view.face.number, view.flush)
+    heights = cut.places[:, 2] + cut.places[:, :2] @ steepness
+    return cut, jnp.where(cut.valid & plain, heights, APART)
+
+
+def _corners_below(view: _View) -> tuple[Float[Array, "3 3"], Array]:
+    """Corners of the triangle below a flat face, in the plane of that, and its heights above them."""
+    spans = view.face.flat & (jnp.abs(view.tilt[2]) > _STEEP)
+    first, corners = view.polygon[0], view.triangle
+    level = first[2] - ((corners - first)[:, :2] @ view.tilt[:2]) / jnp.where(spans, view.tilt[2], 1.0)
+    below = spans & jnp.all(edge_distances(view.polygon[:, :2], corners[:, :2]) > -view.flush, axis=1)
+    places = jnp.concatenate((corners[:, :2], level[:, None]), axis=1)
+    return places, jnp.where(below, level - corners[:, 2], APART)
+
+
+def _round_end(view: _View, difference: Difference) -> tuple[Vector, Array]:
+    """The lowest point of a round shape, which reaches below the corners of its faces, and its height."""
+    x, R = difference.other
+    lowest = (x + R @ difference.second.support(-(R.T @ view.normal)) - view.corners[0]) @ view.axes
+    deeper = lowest[2] < jnp.min(view.polygon[:, 2]) - view.flush
+    inside = jnp.all(edge_distances(view.triangle[:, :2], lowest[None, :2]) > -view.flush)
+    return lowest, jnp.where(deeper & inside & ~view.on_face, lowest[2], APART)
 
 
 class _Cut(NamedTuple):

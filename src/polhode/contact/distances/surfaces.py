@@ -1,12 +1,11 @@
 """Convex shapes against surfaces of triangles.
 
-Each triangle is a convex shape of its own, with normals within the cone that its neighbours leave it, so that edges
-and corners of flat or hollow surfaces are not felt. Of all points those are kept that lie farthest in some directions.
+Of the points of all triangles those are kept that lie farthest in some directions.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,32 +14,21 @@ from jaxtyping import Array, Float
 
 from polhode.compiler.primitives.row_loop import map_rows, scan_rows
 from polhode.contact.distances.contact_points import APART, ContactPoints, tangent_of
-from polhode.contact.distances.difference import Difference
 from polhode.contact.distances.meshes import Triangles, all_triangles, window
-from polhode.contact.distances.nearest import nearest
 from polhode.contact.distances.patch import Candidates, spread
-from polhode.contact.distances.separation import LEAST, Separation, correct
 from polhode.contact.distances.surface_patch import WIDTH, SurfacePoints, patch
-from polhode.contact.distances.triangle import nearest_in_triangle, weights_of_nearest
+from polhode.contact.distances.triangle import weights_of_nearest
+from polhode.contact.distances.triangle_separation import leave_triangles, triangle_difference
 from polhode.contact.shapes.heightfield import Heightfield
 from polhode.contact.shapes.shape import AbstractConvex, Pose
 from polhode.contact.shapes.triangle_mesh import TriangleMesh
-from polhode.contact.vectors import Vector, cross, norm, unit_or
+from polhode.contact.vectors import Vector, cross
 
 SLOTS = 8
 """Four points on what faces the deepest one, and four on walls beside it."""
 
 _FLUSH = 1e-9
 """Distances relative to the size, and sines, below which things count as flush."""
-
-_NEAR = 1.5
-"""Distance from the middle of a shape, in bounding radii, to which triangles are looked at."""
-
-_DEEP, _ELSEWHERE = 1e-3, 0.1
-"""Depths below a face relative to the size: from the first on a triangle's own overlap is computed, from the second
-on it tells whether the depth is one of this triangle."""
-
-_ROUNDS = 4
 
 _ALIKE = 0.7
 """Cosine between normals of one patch."""
@@ -53,29 +41,6 @@ _EIGHT: Any = np.array([[0.0, 0.0], *([np.cos(a), np.sin(a)] for a in 0.3 + np.a
 
 _FEATURES = 1 << 23
 """More than a triangle and a convex shape have."""
-
-
-class _Triangle(NamedTuple):
-    """A triangle as a convex shape in the frame of its surface."""
-
-    corners: Float[Array, "3 3"]
-
-    def support(self, direction: Vector) -> Vector:
-        heights = self.corners @ direction
-        first = (heights[0] >= heights[1]) & (heights[0] >= heights[2])
-        return jnp.where(first, self.corners[0], jnp.where(heights[1] >= heights[2], self.corners[1], self.corners[2]))
-
-    @property
-    def centre(self) -> Vector:
-        return jnp.mean(self.corners, axis=0)
-
-    @property
-    def bounding_radius(self) -> Array:
-        return norm(self.corners[1] - self.corners[0]) + norm(self.corners[2] - self.corners[0])
-
-    @property
-    def inner_radius(self) -> Array:
-        return 0.1 * self.bounding_radius
 
 
 def convex_mesh(body: AbstractConvex, pose: Pose, mesh: TriangleMesh, other: Pose) -> ContactPoints:
@@ -102,17 +67,16 @@ def _extremes(body: AbstractConvex, pose: Pose, triangles: Triangles) -> Float[A
 
     def visit(consts: Any, best: Any, row: Any) -> tuple[Any, tuple[()]]:
         body, pose = consts
-        index, triangle = row
-        size = body.bounding_radius
-        near = jnp.all(jnp.min(triangle.corners, axis=0) < pose[0] + _NEAR * size)
-        near &= jnp.all(jnp.max(triangle.corners, axis=0) > pose[0] - _NEAR * size)
+        index, triangle, separation = row
 
         def touch() -> Any:
-            return scan_rows(_keep, (pose[0], size), best, _touch(body, pose, triangle, index))[0]
+            points = patch(triangle_difference(body, pose, triangle.corners), separation, triangle, index)
+            points = points._replace(feature=points.feature + _FEATURES * jax.vmap(_sector)(points.normal))
+            return scan_rows(_keep, (pose[0], body.bounding_radius), best, points.rows())[0]
 
-        return jax.lax.cond(near, touch, lambda: best), ()
+        return jax.lax.cond(separation.gap < 0.5 * APART, touch, lambda: best), ()
 
-    rows = jnp.arange(len(triangles.number)), triangles
+    rows = jnp.arange(len(triangles.number)), triangles, leave_triangles(body, pose, triangles)
     return scan_rows(visit, (body, pose), (scores, empty), rows)[0][1].reshape(-1, WIDTH)
 
 
@@ -140,104 +104,6 @@ def _sector(normal: Vector) -> Array:
     first, second = (axes[0] >= axes[1]) & (axes[0] >= axes[2]), axes[1] >= axes[2]
     along = jnp.where(first, normal[0], jnp.where(second, normal[1], normal[2]))
     return jnp.where(first, 0, jnp.where(second, 2, 4)) + jnp.where(along < 0, 1, 0)
-
-
-def _touch(body: AbstractConvex, pose: Pose, triangle: Triangles, index: Array) -> Float[Array, "n w"]:
-    """The points of one triangle."""
-    corners = triangle.corners
-    across = cross(corners[1] - corners[0], corners[2] - corners[0])
-    face = unit_or(across, jnp.array([0.0, 0.0, 1.0]))
-    none: Any = _Triangle(corners)
-    difference = Difference(none, (jnp.zeros(3), jnp.eye(3)), body, pose)
-    edges = [corners[(k + 1) % 3] - corners[k] for k in range(3)]
-    inward = jnp.stack([_across_edge(edges[k], triangle.beyond[k] - corners[k]) for k in range(3)])
-    # Edges beyond which the surface falls off, or ends.
-    ends = jnp.stack([inward[k] @ (corners[(k + 2) % 3] - corners[k]) > 0 for k in range(3)])
-    falls = (inward @ face < -_FLUSH) | ends
-    nowhere = jnp.full(3, APART)
-    flat = Separation(face, difference.separation(face), nowhere)
-
-    def search() -> tuple[Separation, Array]:
-        across_edges = [unit_or(cross(inward[k], edges[k]), face) for k in range(3)]
-        between = [unit_or(face + across_edges[k], face) for k in range(3)]
-        corner = [unit_or(face + across_edges[k] + across_edges[k - 1], face) for k in range(3)]
-        start = flat
-        for k, direction in enumerate((*across_edges, *between, *corner)):
-            new = Separation(direction, difference.separation(direction), nowhere)
-            start = _admit(new, start, corners, inward, (falls[k % 3] & ~ends[k % 3]) | jnp.asarray(k > 5))
-        # From there, and from the direction to the body, which finds overlaps of other triangles with large bodies.
-        toward = unit_or(pose[0] - nearest_in_triangle(pose[0], corners), face)
-        starts = jax.tree.map(
-            lambda *each: jnp.stack(each), start, Separation(toward, difference.separation(toward), nowhere)
-        )
-        both = map_rows(_improve, (body, pose, corners), starts)
-        best, other = (jax.tree.map(lambda each, k=k: each[k], both) for k in (0, 1))
-        admitted = _admit(best, start, corners, inward, jnp.array(True))
-        return admitted, _lies_elsewhere(admitted.gap, jnp.maximum(best.gap, other.gap), difference.size)
-
-    searches = jnp.any(falls) | (flat.gap < -_DEEP * difference.size)
-    best, elsewhere = jax.lax.cond(searches, search, lambda: (flat, jnp.array(False)))
-    # What lies behind the triangle as a whole is on its other side.
-    x, R = pose
-    behind = face @ (x + R @ body.support(R.T @ face) - corners[0]) <= 0
-    features = jnp.concatenate((triangle.vertices, triangle.number[None]))
-    points = patch(difference, best, corners, face, features, index)
-    feature = points.feature + _FEATURES * jax.vmap(_sector)(points.normal)
-    return points._replace(gap=jnp.where(behind | elsewhere, APART, points.gap), feature=feature).rows()
-
-
-def _improve(consts: tuple[AbstractConvex, Pose, Array], best: Separation) -> Separation:
-    """The direction between nearest points: of the shapes as they are, or after they are moved apart."""
-    body, pose, corners = consts
-    none: Any = _Triangle(corners)
-    difference = Difference(none, (jnp.zeros(3), jnp.eye(3)), body, pose)
-    best = jax.lax.fori_loop(0, _ROUNDS, lambda k, best: _ascend(difference, best, k > 0), best)
-    if body.is_round:
-        best = jax.lax.fori_loop(0, _ROUNDS, lambda _, best: correct(difference, best), best)
-    return best
-
-
-def _lies_elsewhere(gap: Array, own: Array, size: Array) -> Array:
-    """Whether a body is not as deep in a triangle as its admissible directions say: what it touches is a neighbour.
-
-    - `gap`: the largest distance along admissible directions. - `own`: along any direction.
-    """
-    apart = (gap < -_FLUSH * size) & (own > -_FLUSH * size)
-    return apart | ((gap < -_ELSEWHERE * size) & (own > 0.25 * gap))
-
-
-def _ascend(difference: Difference, best: Separation, moves: Array) -> Separation:
-    """The direction between the nearest points of shapes, moved apart along the present one or not.
-
-    Where it is the same one, its points are those of this direction too.
-    """
-    size = difference.size
-    least = jnp.maximum(jnp.abs(best.gap), LEAST * size)
-    shift = jnp.where(moves, jnp.maximum(least - best.gap, 0.0), 0.0) * best.normal
-    normal, middle = nearest(difference.move(shift), best.normal)
-    new = Separation(normal, difference.separation(normal), middle - 0.5 * shift)
-    return jax.tree.map(lambda n, o: jnp.where(new.gap >= best.gap - 1e-12 * size, n, o), new, best)
-
-
-def _across_edge(edge: Vector, out: Vector) -> Vector:
-    """The unit vector across an edge, in the direction of the third corner of the triangle beyond it."""
-    return unit_or(out - (out @ edge) / (edge @ edge) * edge, jnp.zeros(3))
-
-
-def _admit(
-    new: Separation, old: Separation, corners: Array, inward: Float[Array, "3 3"], condition: Array
-) -> Separation:
-    """The new direction, if it separates better and belongs to this triangle."""
-    heights = corners @ new.normal
-    size = norm(corners[1] - corners[0])
-    top = heights >= jnp.max(heights) - _FLUSH * size
-    several = jnp.sum(top) >= 2
-    valid = condition & (new.gap > old.gap + _FLUSH * size)
-    for k in range(3):
-        here, there = top[k], top[(k + 1) % 3]
-        adjoins = jnp.where(several, here & there, here | there)
-        valid &= ~adjoins | (new.normal @ inward[k] <= _FLUSH)
-    return jax.tree.map(lambda n, o: jnp.where(valid, n, o), new, old)
 
 
 def _select(rows: Float[Array, "r w"], body: AbstractConvex, pose: Pose) -> Float[Array, "s w"]:

@@ -52,6 +52,7 @@ class ConvexMesh(AbstractConvex):
 
     vertices: Any
     _hull: Any = eqx.field(kw_only=True, default=None)
+    _radius: Any = eqx.field(kw_only=True, default=None)
 
     def _check(self) -> None:
         from scipy.spatial import ConvexHull, QhullError  # Loaded when it is needed: it takes 0.1 s.
@@ -70,6 +71,8 @@ class ConvexMesh(AbstractConvex):
         corners[inward] = corners[inward][:, ::-1]
         planes = _distinct_planes(hull.equations, np.max(np.abs(points)))
         self.vertices = jnp.asarray(points[hull.vertices])
+        # Kept, as steps would read all vertices for it.
+        self._radius = jnp.sqrt(jnp.max(jnp.sum(self.vertices**2, axis=1)))
         self._hull = _Hull(
             *map(jnp.asarray, (corners, planes[:, :3], -planes[:, 3], *_polygons(points[hull.vertices], planes)))
         )
@@ -81,7 +84,7 @@ class ConvexMesh(AbstractConvex):
 
     @property
     def bounding_radius(self) -> Float[Array, ""]:
-        return jnp.sqrt(jnp.max(jnp.sum(self.vertices**2, axis=1)))
+        return self._radius
 
     @property
     def centre(self) -> Float[Array, "3"]:

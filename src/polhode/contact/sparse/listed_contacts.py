@@ -20,7 +20,7 @@ from polhode.contact.sparse.free_bodies import ContactRows, FreeBodies, Spatial
 from polhode.contact.sparse.shape_table import Boxes, ShapeTable
 from polhode.contact.sparse.small_inverses import invert, matmul
 from polhode.linalg.blocks import Indices
-from polhode.linalg.segment_sum import take
+from polhode.linalg.known_places import take
 from polhode.spaces.base import Point, Vector
 from polhode.systems.mechanical.contact_set import AbstractContactSet, ContactKinematics, ContactLaw
 

@@ -14,7 +14,7 @@ from polhode.compiler.primitives.row_loop import map_rows
 from polhode.contact.distances import APART, ContactPoints, contact_points, slots
 from polhode.contact.shapes import AbstractShape, Plane
 from polhode.linalg.blocks import Indices
-from polhode.linalg.segment_sum import take
+from polhode.linalg.known_places import take
 
 _CHUNK = 16
 """Pairs whose points are computed together: after the last one that there is, the rest of them are for nothing."""

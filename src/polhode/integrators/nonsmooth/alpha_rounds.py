@@ -57,6 +57,7 @@ class AlphaRound(NamedTuple):
     - `mode`, `labels`: of the contacts. - `slides`: contacts whose friction of impulses had a direction.
     - `pushes`: contacts that pushed positions.
     - `depth`, `left_out`: of the deepest contact, and the smallest gap of contacts for which there is no room.
+    - `hold`: largest friction forces along coordinates.
     - `settled`: whether modes are those of the round before.
     """
 
@@ -68,6 +69,7 @@ class AlphaRound(NamedTuple):
     pushes: Bool[Array, " c"]
     depth: Array
     left_out: Array
+    hold: Float[Array, " c"]
     change: Array
     change_before: Array
     settled: Bool[Array, ""]
@@ -108,7 +110,8 @@ def _start(step: AlphaStep) -> AlphaRound:
     no, none_of_them, endless = jnp.asarray(False), memory.mode < OPEN, jnp.asarray(jnp.inf)
     return AlphaRound(
         x, end, memory.mode, memory.labels, slides=none_of_them, pushes=none_of_them, depth=none, left_out=none,
-        change=endless, change_before=endless, settled=no, solved=no, number=jnp.asarray(0),
+        hold=jnp.zeros(memory.mode.shape), change=endless, change_before=endless, settled=no, solved=no,
+        number=jnp.asarray(0),
     )  # fmt: skip
 
 
@@ -135,6 +138,7 @@ def _advance(step: AlphaStep, last: AlphaRound) -> AlphaRound:
         new, _end(step, at, smooth, kick, new, new_mode), new_mode, at.contacts.identity, kick.slides, jump.pushes,
         depth=jnp.max(-at.contacts.gap, initial=0.0),
         left_out=at.contacts.present.left_out,
+        hold=at.contacts.hold,
         change=jnp.max(jnp.stack([jnp.max(jnp.abs(part), initial=0.0) for part in changes])),
         change_before=last.change,
         settled=jnp.all(new_mode == mode),

@@ -12,7 +12,7 @@ from polhode.integrators.base import Carry, StepInfo
 from polhode.integrators.nonsmooth.contact_record import ContactMemory, ContactRecord, contacts_of, dissipation
 from polhode.integrators.nonsmooth.rattle_drift import Departure, Drift, drift
 from polhode.integrators.nonsmooth.rattle_kick import Kick, arrive, kick
-from polhode.integrators.nonsmooth.time_stepper import AbstractTimeStepper, between
+from polhode.integrators.nonsmooth.time_stepper import AbstractTimeStepper, between, without_numbers
 from polhode.result_codes import Result
 from polhode.spaces.base import AbstractGroup
 from polhode.systems.base import State
@@ -127,4 +127,4 @@ def _result(step: Departure, first: Drift, last: Kick) -> Array:
     failed = (jnp.maximum(first.change, last.change) > _FAILED * scale) | (jnp.maximum(depth, open_by) > _ON_JOINTS)
     code = jnp.where(failed, int(Result.newton_not_converged), 0)
     code = jnp.where(first.solved & last.solved, code, int(Result.contact_unsolved))
-    return jnp.where(jnp.isfinite(jnp.sum(last.x.velocity)), code, int(Result.nonfinite_state)).astype(jnp.int32)
+    return without_numbers(code, last.x.velocity, first.contacts.hold)

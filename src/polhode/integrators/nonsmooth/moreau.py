@@ -32,7 +32,7 @@ from polhode.integrators.nonsmooth.midpoint_step import (
 )
 from polhode.integrators.nonsmooth.outlook import locate_impact, look_ahead, without_impact
 from polhode.integrators.nonsmooth.sparse_moreau import SparseMoreau
-from polhode.integrators.nonsmooth.time_stepper import AbstractTimeStepper
+from polhode.integrators.nonsmooth.time_stepper import AbstractTimeStepper, without_numbers
 from polhode.result_codes import Result
 from polhode.systems.base import AbstractSystem, State
 from polhode.systems.mechanical import AbstractMechanical
@@ -232,8 +232,4 @@ def _result(step: MidpointStep, last: Round, gap: Array) -> Array:
     failed = (last.change > FAILED * last.size) | (gap > 1e-9)
     code = jnp.where(failed, int(Result.newton_not_converged), 0)
     code = jnp.where(last.solved, code, int(Result.contact_unsolved))
-    hold = step.contacts.hold
-    # A friction that is no number leaves velocities as they are, without a solution of its laws.
-    lost = False if hold is None else jnp.isnan(jnp.sum(hold))
-    code = jnp.where(jnp.isfinite(jnp.sum(last.x.velocity)) & ~jnp.asarray(lost), code, int(Result.nonfinite_state))
-    return code.astype(jnp.int32)
+    return without_numbers(code, last.x.velocity, step.contacts.hold)

@@ -18,7 +18,7 @@ from polhode.integrators.nonsmooth.alpha_rounds import AlphaRound, iterate
 from polhode.integrators.nonsmooth.alpha_stages import CLOSED
 from polhode.integrators.nonsmooth.contact_identity import identities
 from polhode.integrators.nonsmooth.contact_record import ContactRecord, contacts_of, size_of
-from polhode.integrators.nonsmooth.time_stepper import AbstractTimeStepper, between
+from polhode.integrators.nonsmooth.time_stepper import AbstractTimeStepper, between, without_numbers
 from polhode.result_codes import Result
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
@@ -163,4 +163,4 @@ def _result(system: AbstractMechanical, end: Array, last: AlphaRound) -> Array:
     code = jnp.where(failed, int(Result.newton_not_converged), 0)
     code = jnp.where(last.solved, code, int(Result.contact_unsolved))
     code = jnp.where(last.left_out <= CLOSED, int(Result.too_many_contacts), code)
-    return jnp.where(jnp.isfinite(jnp.sum(v)), code, int(Result.nonfinite_state)).astype(jnp.int32)
+    return without_numbers(code, v, last.hold)

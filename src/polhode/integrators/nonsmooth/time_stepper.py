@@ -7,10 +7,11 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
 from polhode.integrators.nonsmooth.contact_record import ContactMemory, contacts_of, size_of
+from polhode.result_codes import Result
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
 
@@ -90,6 +91,17 @@ class AbstractTimeStepper(AbstractImpulseMethod):
         pressed: Bool[Array, " k"],
     ) -> tuple[Carry, StepInfo]:
         """One step; `pressed`: contacts that carried a force before it, if they are the same ones."""
+
+
+def without_numbers(code: Array, velocity: Float[Array, " n"], hold: Float[Array, " k"] | None) -> Array:
+    """The result of a step, `code` unless velocities or bounds of friction are no numbers.
+
+    Such a bound leaves velocities as they are, without a solution of its laws, or makes them no numbers.
+    """
+    code = jnp.where(jnp.isfinite(jnp.sum(velocity)), code, int(Result.nonfinite_state))
+    if hold is not None:
+        code = jnp.where(jnp.any(jnp.isnan(hold)), int(Result.invalid_friction), code)
+    return code.astype(jnp.int32)
 
 
 def between(system: AbstractMechanical, start: State, end: State, s: Array) -> State:

@@ -94,6 +94,11 @@ class AbstractCoordinates(eqx.Module):
         del q, joint, name, bodies
         return None
 
+    def joint_rates(self, v: Vector) -> dict[tuple[str, str], Float[Array, ""]]:
+        """Time derivatives of those relative coordinates that are joint velocities, by joint and name."""
+        del v
+        return {}
+
     def joint_coordinates(self, q: Point) -> dict[tuple[str, str], Float[Array, ""]]:
         """All relative coordinates among q, by joint and name."""
         del q

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.compiler.numpy.eager import eager_numpy
+from polhode.linalg.known_places import take
 from polhode.multibody.mechanism.groups import ForceGroup, JointGroup, Motion
 from polhode.multibody.mechanism.poses import Wrench, rates
 from polhode.multibody.mechanism.reactions import reaction_of
@@ -83,8 +84,8 @@ class Balance(eqx.Module):
         """
         coordinates, rows = self.system.coordinates, np.array(self.free)
         assert motion.twists is not None
-        mass, J = coordinates.masses[rows], coordinates.inertias[rows]
-        x, R, omega, u = motion.poses.x[rows], motion.poses.R[rows], motion.twists.omega[rows], motion.twists.u[rows]
+        mass, J = take(coordinates.masses, rows), take(coordinates.inertias, rows)
+        x, R, omega, u = (take(x, rows) for x in (*motion.poses, *motion.twists))
         whole = jnp.sum(mass)
         centre, mean = mass @ x / whole, mass @ u / whole
         spins = jnp.einsum("nij,njk,nk->ni", R, J, omega)
@@ -106,15 +107,15 @@ class Balance(eqx.Module):
         """Resultant external force on the free bodies, and moment about their centre of mass."""
         mechanism, rows = self.system.mechanism, np.array(self.free)
         loads = mechanism.loads(t, motion, [mechanism.forces[k] for k in self.outer])
-        mass, x = self.system.coordinates.masses[rows], motion.poses.x[rows]
+        mass, x = take(self.system.coordinates.masses, rows), take(motion.poses.x, rows)
         # Nodes on flexible bodies carry loads too.
         loaded_rows = np.array(self.free_nodes)
         centre = mass @ x / jnp.sum(mass)
-        moments = jnp.einsum("nij,nj->ni", motion.poses.R[loaded_rows], loads.torque[loaded_rows])
-        arms = motion.poses.x[loaded_rows] - centre
+        moments = jnp.einsum("nij,nj->ni", take(motion.poses.R, loaded_rows), take(loads.torque, loaded_rows))
+        arms, force = take(motion.poses.x, loaded_rows) - centre, take(loads.force, loaded_rows)
         return {
-            "force": jnp.sum(loads.force[loaded_rows], axis=0),
-            "moment": jnp.sum(moments + jnp.cross(arms, loads.force[loaded_rows]), axis=0),
+            "force": jnp.sum(force, axis=0),
+            "moment": jnp.sum(moments + jnp.cross(arms, force), axis=0),
         }
 
     @property
@@ -152,7 +153,7 @@ class Balance(eqx.Module):
         total = jnp.zeros(())
         for slot, wrench in zip(group.slots, wrenches, strict=True):
             rows = slot.nodes.numbers
-            omega, u = motion.twists.omega[rows], motion.twists.u[rows]
+            omega, u = (take(x, rows) for x in motion.twists)
             powers = jnp.sum(wrench.torque * omega, axis=1) + jnp.sum(wrench.force * u, axis=1)
             total = total + energetic[rows] @ powers
         return total

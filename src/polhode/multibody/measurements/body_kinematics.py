@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.linalg.segment_sum import take
+from polhode.linalg.known_places import take
 from polhode.multibody.mechanism.groups import Motion
 from polhode.multibody.mechanism.poses import Pose, Poses, Twist, Twists, Wrench
 from polhode.multibody.system import MultibodySystem

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode.contact.shape_contacts import ShapeContacts, frames_of
-from polhode.linalg.segment_sum import take
+from polhode.linalg.known_places import take
 from polhode.multibody.joint_contacts import joint_wrenches
 from polhode.multibody.mechanism.groups import Motion
 from polhode.multibody.mechanism.poses import Wrench

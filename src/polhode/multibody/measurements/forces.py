@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.linalg.segment_sum import take
+from polhode.linalg.known_places import take
 from polhode.multibody.coordinates.tree.coordinates import JointTree
 from polhode.multibody.measurements.body_kinematics import NodesByName, load_strength, stack_or_empty
 from polhode.multibody.mechanism.angle_references import AngleReference

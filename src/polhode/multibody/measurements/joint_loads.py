@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from polhode.linalg.known_places import add_entries, take
 from polhode.multibody.coordinates.tree.coordinates import JointTree
 from polhode.multibody.coordinates.tree.links import Link
 from polhode.multibody.mechanism.groups import Motion, Slot
@@ -52,23 +53,24 @@ def constraint_loads(
         power = total.power
         if group.elements.driven:
             parts = (_power(motion, *both) for both in zip(group.slots, wrenches, strict=True))
-            power = power.at[places].add(sum(parts, start=jnp.zeros(()))[members])
-        total = Load(total.force.at[places].add(force[members]), total.moment.at[places].add(moment[members]), power)
+            power = add_entries(power, take(sum(parts, start=jnp.zeros(())), members), places)
+        force, moment = take(force, members), take(moment, members)
+        total = Load(add_entries(total.force, force, places), add_entries(total.moment, moment, places), power)
     return total
 
 
 def _about_origin(motion: Motion, slot: Slot, wrench: Wrench) -> tuple[Array, Array]:
     """Forces, and moments about the origin of the inertial frame, of wrenches on the nodes of a slot."""
     rows = slot.nodes.numbers
-    moment = jnp.einsum("nij,nj->ni", motion.poses.R[rows], wrench.torque)
-    return wrench.force, moment + jnp.cross(motion.poses.x[rows], wrench.force)
+    moment = jnp.einsum("nij,nj->ni", take(motion.poses.R, rows), wrench.torque)
+    return wrench.force, moment + jnp.cross(take(motion.poses.x, rows), wrench.force)
 
 
 def _power(motion: Motion, slot: Slot, wrench: Wrench) -> Float[Array, " elements"]:
     assert motion.twists is not None
     rows = slot.nodes.numbers
-    rotational = jnp.sum(wrench.torque * motion.twists.omega[rows], axis=1)
-    return rotational + jnp.sum(wrench.force * motion.twists.u[rows], axis=1)
+    rotational = jnp.sum(wrench.torque * take(motion.twists.omega, rows), axis=1)
+    return rotational + jnp.sum(wrench.force * take(motion.twists.u, rows), axis=1)
 
 
 def transmitted_loads(

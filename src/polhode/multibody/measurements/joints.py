@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.linalg.segment_sum import take
+from polhode.linalg.known_places import add_entries, set_entries, take
 from polhode.multibody.coordinates.tree.coordinates import JointTree
 from polhode.multibody.measurements.body_kinematics import NodesByName, load_strength, stack_or_empty
 from polhode.multibody.measurements.contact_loads import contact_efforts, contact_wrenches, joint_efforts
@@ -129,7 +129,7 @@ class JointMeasurements(eqx.Module):
         direct = [(k, value) for k, value in candidates if value is not None]
         if not direct:
             return values
-        return values.at[np.array([k for k, _ in direct])].set(jnp.stack([value for _, value in direct]))
+        return set_entries(values, jnp.stack([value for _, value in direct]), np.array([k for k, _ in direct]))
 
     def positions_in(self, system: MultibodySystem, state: State) -> Float[Array, " k"]:
         """`positions` of a state, (q, v)."""
@@ -218,7 +218,7 @@ class JointMeasurements(eqx.Module):
         parts = list(zip(elements, coordinates, strict=True))
         results = vmap_alike(strengths, parts, lambda members: where.batch([self.forces[k].bodies for k in members]))
         numbers = np.array([k for force in self.forces for k in force.along], dtype=int)
-        return efforts.at[numbers].add(in_order([(members, values) for members, values in results]))
+        return add_entries(efforts, in_order([(members, values) for members, values in results]), numbers)
 
     def _reactions(self, system: MultibodySystem, q: Point, contact_forces: Array) -> Float[Array, " k"]:
         """Forces of rigid stops and dry friction along all coordinates."""
@@ -228,7 +228,7 @@ class JointMeasurements(eqx.Module):
         for number, name in enumerate(system.joint_contacts.names):
             for joint, coordinate, ratio in name.terms:
                 if (joint, coordinate) in numbers:
-                    sums = sums.at[numbers[joint, coordinate]].add(ratio * efforts[number])
+                    sums = add_entries(sums, ratio * efforts[number], numbers[joint, coordinate])
         return sums
 
     def _with_carried(
@@ -262,7 +262,7 @@ class JointMeasurements(eqx.Module):
             return loads
         places = np.array(list(corrections))
         forces, moments = map(jnp.stack, zip(*corrections.values(), strict=True))
-        return Load(loads.force.at[places].set(forces), loads.moment.at[places].set(moments), loads.power)
+        return Load(set_entries(loads.force, forces, places), set_entries(loads.moment, moments, places), loads.power)
 
     def _points(self, where: NodesByName) -> Float[Array, "j 3"]:
         """Reference points of moments."""
@@ -280,10 +280,10 @@ class JointMeasurements(eqx.Module):
                 force = loads.force[c.joint_number]
                 torque = loads.moment[c.joint_number] + cross(points[c.joint_number] - own.x, force)
                 unit = c.coordinate.wrenches(where.poses(c.ends), 1.0)[1]
-                efforts = efforts.at[k].add(load_strength((Wrench(own.R.T @ torque, force),), (unit,)))
+                efforts = add_entries(efforts, load_strength((Wrench(own.R.T @ torque, force),), (unit,)), k)
         free = np.array([k for k, c in enumerate(self.coordinates) if not c.driven and c.joint_number >= 0], dtype=int)
         if len(free):
             rates = self._each(where, lambda c, poses, twists: c.rate(poses, twists))
             joints = np.array([self.coordinates[k].joint_number for k in free])
-            powers = powers.at[joints].add(take(efforts, free) * take(rates, free))
+            powers = add_entries(powers, take(efforts, free) * take(rates, free), joints)
         return JointValues(efforts, loads.force, loads.moment, powers)

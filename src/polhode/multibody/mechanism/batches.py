@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode.compiler.primitives.row_loop import map_rows
-from polhode.linalg.segment_sum import take
+from polhode.linalg.known_places import take
 
 LOOP_ABOVE = 8
 """Size of groups above which they are evaluated in a loop instead of a vmap."""

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.compiler.primitives.row_loop import map_rows
 from polhode.linalg.blocks import Blocks, Indices
-from polhode.linalg.segment_sum import take
+from polhode.linalg.known_places import take
 from polhode.multibody.formulations.base import AbstractFormulation, AbstractFrame
 from polhode.multibody.mechanism.angles import near
 from polhode.multibody.mechanism.elements import AbstractConstraintElement, AbstractForceElement

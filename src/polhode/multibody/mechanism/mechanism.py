@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from polhode.checks import is_concrete
 from polhode.linalg.blocks import Indices
-from polhode.linalg.segment_sum import take
+from polhode.linalg.known_places import add_entries, take
 from polhode.multibody.mechanism.groups import ForceGroup, JointGroup, Motion
 from polhode.multibody.mechanism.poses import Wrench
 from polhode.result_codes import Result
@@ -116,6 +116,6 @@ class Mechanism(eqx.Module):
         for group in self.forces if groups is None else groups:
             for slot, wrench in zip(group.slots, group.wrenches(t, motion), strict=True):
                 if slot.group is not None:
-                    torque = torque.at[slot.nodes.numbers].add(wrench.torque)
-                    force = force.at[slot.nodes.numbers].add(wrench.force)
+                    torque = add_entries(torque, wrench.torque, slot.nodes.numbers)
+                    force = add_entries(force, wrench.force, slot.nodes.numbers)
         return Wrench(torque, force)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array
 
 from polhode.checks import short_repr
@@ -117,7 +116,8 @@ def of_time(part: AbstractPart, name: str, value: Any, shape: tuple[int, ...], m
 
 def _remedy(value: Any) -> str:
     """How a recorded signal becomes a function."""
-    return " For values in time: ph.PiecewiseLinear(times, values)." if np.ndim(value) else ""
+    is_signal = isinstance(value, list | tuple) or getattr(value, "ndim", 0)
+    return " For values in time: ph.PiecewiseLinear(times, values)." if is_signal else ""
 
 
 def result_shapes(part: AbstractPart | AbstractComposite, name: str, function: Function, *arguments: Any) -> Any:

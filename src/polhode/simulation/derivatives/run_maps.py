@@ -18,6 +18,7 @@ from polhode.compiler.cache.disk_cache import Serialiser
 from polhode.compiler.cache.program_cache import find_program
 from polhode.compiler.loops.derivative_loop import DerivativeLoop
 from polhode.compiler.loops.row_map import RowMap
+from polhode.compiler.number_pattern import NumberPattern
 from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.simulation.stepping import counted_angles
 from polhode.simulation.stepping.stepper import Progress, restart_after_jump
@@ -117,7 +118,11 @@ def derive_rows(name: str, reverse: bool, parts: Any, places: LeafNumbers, rows:
 def derive_steps(reverse: bool, parts: Any, places: LeafNumbers, steps: Step, carry: Tree, others: Any) -> Any:
     """Derivatives of consecutive steps, stacked: see `DerivativeLoop` for what it takes and returns."""
     example = jax.tree.map(lambda x: x[0], steps)
-    loop, inputs = find_program(_step_loop, parts, example, (reverse, places), serialiser=_STEP_LOOPS)
+
+    def pattern(inputs: Any) -> NumberPattern:
+        return NumberPattern.of(inputs[0], RUN_MAPS["step"].model, places)
+
+    loop, inputs = find_program(_step_loop, parts, example, (reverse, places), serialiser=_STEP_LOOPS, pattern=pattern)
     return loop(inputs[0], steps, carry, others)
 
 
@@ -129,11 +134,11 @@ def _row_map(inputs: Any, rest: Any) -> RowMap:
     return RowMap.jvp(function, wrt, arrays, row)
 
 
-def _step_loop(inputs: Any, rest: Any) -> DerivativeLoop:
+def _step_loop(inputs: Any, rest: Any, pattern: NumberPattern) -> DerivativeLoop:
     (arrays, step, _), (others, _, (reverse, places)) = inputs, rest
     function, wrt = _differentiable("step", others, step, places)
     # Loops take the carry first.
-    return DerivativeLoop.of(function, lambda *x: wrt(*x)[::-1], arrays, step, reverse)
+    return DerivativeLoop.of(function, lambda *x: wrt(*x)[::-1], arrays, step, reverse, pattern)
 
 
 def _differentiable(
@@ -178,9 +183,9 @@ _ROW_MAPS: Serialiser[RowMap] = Serialiser(
 )
 
 _STEP_LOOPS: Serialiser[DerivativeLoop] = Serialiser(
-    dump=lambda loop: (loop.code, loop.reverse, loop.parameters),
+    dump=lambda loop: (loop.code, loop.reverse, loop.parameters, loop.pattern.codes),
     load=lambda state, inputs: DerivativeLoop(
-        state[0], state[1], inputs[0], inputs[1], floats(inputs[1].carry), state[2]
+        state[0], state[1], inputs[0], inputs[1], floats(inputs[1].carry), state[2], NumberPattern(state[3])
     ),
     watch=_on_improved,
 )

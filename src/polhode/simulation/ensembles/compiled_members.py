@@ -11,12 +11,16 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from polhode.compiler import size_limits
 from polhode.compiler.cache.disk_cache import Serialiser
 from polhode.compiler.cache.program_cache import find_program
 from polhode.compiler.fingerprint.argument_key import split_arguments
 from polhode.compiler.llvm.types import UnsupportedNativeOperation
+from polhode.compiler.loops.packed_layout import Layout
 from polhode.compiler.loops.row_map import RowMap, RowMapResult, row_map_serialiser, try_row_map
 from polhode.compiler.loops.simd_step_loop import SimdStepLoop
+from polhode.compiler.loops.step_loop import StepLoop
+from polhode.compiler.number_pattern import NumberPattern
 from polhode.compiler.numpy_jit import numpy_jit
 from polhode.integrators.base import AbstractIntegrator
 from polhode.problem import Problem
@@ -87,6 +91,8 @@ def prepare_member(request: MemberRequest, parameters: dict[str, Any], state: An
     Raises ValueError for one that can't be run, `UnsupportedNativeOperation` for one that lanes can't run.
     """
     task = request.prepare(parameters, state)
+    if task.events.events:
+        raise UnsupportedNativeOperation("impacts that are located within steps")
     segments = plan_steps(task, request.steps).segments
     if len(segments) > 1 or segments[0].after_jump:
         raise UnsupportedNativeOperation("breakpoints")
@@ -129,16 +135,22 @@ class Recipe:
         return recipe
 
 
-def _lanes(inputs: Any, rest: Any) -> tuple[SimdStepLoop | None, str]:
+def _lanes(inputs: Any, rest: Any, pattern: NumberPattern) -> tuple[SimdStepLoop | None, str]:
     """Steps in lanes, or the reason why there are none; the arguments are those of `native.steps`."""
     (args, progress), others = inputs, rest[0]
+
+    row = native.frame(progress)
+    numbers = Layout(progress).size + Layout(row).size
+    if numbers > size_limits.NUMBERS:
+        # Known before a step is traced.
+        return None, f"{numbers} numbers"
 
     def with_all(function: Callable) -> Callable:
         return lambda arrays, p, control: function(eqx.combine(arrays, others), p, control)
 
     try:
         loop = SimdStepLoop.of(
-            with_all(native.more), with_all(native.advance_to_frame), args, progress, native.frame(progress)
+            with_all(native.more), with_all(native.advance_to_frame), args, progress, row, pattern=pattern
         )
     except UnsupportedNativeOperation as error:
         return None, str(error)
@@ -167,9 +179,10 @@ def _starts(inputs: Any, rest: Any) -> RowMapResult:
 
 
 _LANES: Serialiser[tuple[SimdStepLoop | None, str]] = Serialiser(
-    dump=lambda built: (built[0] and (built[0].code, built[0].width), built[1]),
+    dump=lambda built: (built[0] and (built[0].code, built[0].width, built[0].pattern.codes), built[1]),
     load=lambda parts, like: (
-        parts[0] and SimdStepLoop(parts[0][0], parts[0][1], like[0], like[1], native.frame(like[1])),
+        parts[0]
+        and SimdStepLoop(parts[0][0], parts[0][1], like[0], like[1], native.frame(like[1]), NumberPattern(parts[0][2])),
         parts[1],
     ),
 )
@@ -191,7 +204,8 @@ class Program:
 
     Raises `UnsupportedNativeOperation` where they can't be machine code, or where members are not alike.
 
-    - `lanes`: steps. - `frames`: how many each member saves besides its start.
+    - `steps`: of several members in lanes, or else of one. - `why_no_lanes`: the reason, if they are of one.
+    - `frames`: how many each member saves besides its start.
     - `starts_compiled`: whether starts are made by machine code, rather than one after the other.
     """
 
@@ -199,17 +213,21 @@ class Program:
         self._request, self._members = request, members
         first = prepare_member(request, *members.of_members(0))
         self.first, self.frames = first, first.frames
-        progress = self._start_progress(first)
+        progress = self._progress = self._start_progress(first)
         self._inputs, _, self._shapes, _ = _parts(first, progress)
         self._key, self._checked = _identity(first, progress), members.extremes()[:CHECK_LIMIT]
         instant = progress.t, progress.carry.state
-        (lanes, why), _ = find_program(_lanes, first.steps, progress, serialiser=_LANES)
         (observe, no_observe_reason), _ = find_program(_outputs, first.observer, instant, serialiser=_OUTPUTS)
-        if lanes is None or observe is None:
-            raise UnsupportedNativeOperation(why or no_observe_reason)
-        self.lanes, self._observe_rows = lanes, observe
+        if observe is None:
+            raise UnsupportedNativeOperation(no_observe_reason)
+        self._observe_rows = observe
+        extremes = self._extremes()
+        pattern, layout = native.pattern_of(self._inputs), Layout(self._inputs[0])
+        for arrays in extremes.values():
+            pattern = pattern if isinstance(arrays, ValueError) else pattern.common(layout.pack(arrays.args))
+        self.steps, self.why_no_lanes = self._find_steps(pattern)
         self._starts = self._all_starts()
-        self._check_extremes()
+        self._check_extremes(extremes)
 
     @property
     def starts_compiled(self) -> bool:
@@ -224,6 +242,22 @@ class Program:
         singles = [self._member_arrays(k) for k in range(*which.indices(self._members.count))]
         leaves = zip(*map(jax.tree.leaves, singles), strict=True)
         return jax.tree.unflatten(jax.tree.structure(singles[0]), [np.stack(x) for x in leaves])
+
+    def steps_for(self, args: np.ndarray) -> SimdStepLoop | StepLoop:
+        """Steps of members with these packed arguments: numbers in which they differ from others are arguments."""
+        pattern = self.steps.pattern.common(args)
+        if pattern is not self.steps.pattern:
+            self.steps, self.why_no_lanes = self._find_steps(pattern)
+        return self.steps
+
+    def _find_steps(self, pattern: NumberPattern) -> tuple[SimdStepLoop | StepLoop, str]:
+        """Steps with these constants, and why they are not in lanes, if so."""
+        members = self.first.steps, self._progress
+        (lanes, reason), _ = find_program(_lanes, *members, serialiser=_LANES, pattern=lambda _: pattern)
+        steps = native.steps(*members[0], members[1], pattern=lambda _: pattern)[0] if lanes is None else lanes
+        if steps is None:
+            raise UnsupportedNativeOperation(reason)
+        return steps, reason
 
     def observe(self, observer: Any, t: Any, state: Any) -> Observation:
         """Outputs, invariants and residuals of stacked states, each with the arrays of its own observer."""
@@ -260,13 +294,21 @@ class Program:
         arrays = starts((), jax.tree.map(lambda x: x[None], row))
         return starts if _alike(jax.tree.map(lambda x: x[0], arrays), MemberArrays(*self._inputs[:3])) else None
 
-    def _check_extremes(self) -> None:
-        """Raises ValueError for a member at the ends that can't be run; with starts that differ, takes single ones."""
+    def _extremes(self) -> dict[int, MemberArrays | ValueError]:
+        """The members at the ends as single runs have them, or why they can't be run."""
+        extremes: dict[int, MemberArrays | ValueError] = {}
         for k in self._checked:
             try:
-                single = self._member_arrays(k)
+                extremes[k] = self._member_arrays(k)
             except ValueError as error:
-                raise ValueError(f"Member {k}: {error}") from None
+                extremes[k] = error
+        return extremes
+
+    def _check_extremes(self, extremes: dict[int, MemberArrays | ValueError]) -> None:
+        """Raises ValueError for a member at the ends that can't be run; with starts that differ, takes single ones."""
+        for k, single in extremes.items():
+            if isinstance(single, ValueError):
+                raise ValueError(f"Member {k}: {single}") from None
             if self._starts is not None:
                 arrays = self.starts(slice(k, k + 1))
                 if not _alike(jax.tree.map(lambda x: x[0], arrays), single):

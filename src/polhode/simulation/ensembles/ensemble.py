@@ -104,8 +104,9 @@ def ensemble(
     - `progress`: is called with how many members are done, and how many there are.
 
     Members that fail end alone: their frames are NaN from there on, and `failed` has them with their parameters.
-    Where no lane can take a step, as with events, breakpoints and programs on long arrays, members are single runs, one
-    after the other; `stats["because"]` says why. On devices a problem must be one that can be made inside `jax.jit`.
+    Where no lane can take a step, as of programs on long arrays, members go one after the other, by the same machine
+    code; with events and breakpoints as single runs. `stats["because"]` says why. On devices a problem must be one that
+    can be made inside `jax.jit`.
 
     Signals end it as they end a run, see `polhode.simulate`: what is done is stored, and the KeyboardInterrupt has it
     as `ensemble`.

@@ -10,7 +10,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from polhode.compiler.loops.simd_step_loop import LaneControl
+from polhode.compiler.loops.simd_step_loop import LaneControl, SimdStepLoop
+from polhode.compiler.loops.step_loop import StepLoop
 from polhode.compiler.placement import with_default_device
 from polhode.frames import Frames
 from polhode.result_codes import Result
@@ -45,8 +46,10 @@ class AbstractExecutor(abc.ABC):
         return None
 
 
-class SimdExecutor(AbstractExecutor):
-    """Several members at a time in the lanes of vectors.
+class CompiledExecutor(AbstractExecutor):
+    """Members whose starts, steps and outputs are machine code that is compiled once for them all.
+
+    Several members are run at a time in the lanes of vectors; where lanes can't take their steps, one after the other.
 
     **Arguments:**
 
@@ -54,50 +57,86 @@ class SimdExecutor(AbstractExecutor):
     """
 
     def __init__(self, program: Program, request: MemberRequest) -> None:
-        self._program, self._every, self._at = program, request.schedule.every, request.schedule.at
-        end = program.first.t1
-        self._targets = np.zeros(1) if self._at is None else np.append(self._at, end)
+        self._program, self._every = program, request.schedule.every or np.iinfo(np.int64).max
+        self._at = request.schedule.at
+        self._targets = np.zeros(1) if self._at is None else np.append(self._at, program.first.t1)
 
     def report(self) -> dict[str, Any]:
-        lanes = self._program.lanes
+        steps = self._program.steps
         starts = "machine code" if self._program.starts_compiled else "one after the other"
-        return {"by": "lanes", "lanes": lanes.width, "operations": lanes.code.report.operations, "starts": starts}
+        common = {"operations": steps.code.report.operations, "starts": starts}
+        if isinstance(steps, SimdStepLoop):
+            return {"by": "lanes", "lanes": steps.width, **common}
+        because = f"lanes can't take it: {self._program.why_no_lanes}"
+        return {"by": "steps of single runs", "because": because, **common}
 
     def like(self, is_interrupted: Callable[[], bool]) -> Batch:
         return self.batch(slice(0, 1), is_interrupted)
 
     def batch(self, which: slice, is_interrupted: Callable[[], bool]) -> Batch:
-        arrays, lanes = self._program.starts(which), self._program.lanes
-        args, slots = lanes.args.pack_rows(arrays.args), lanes.progress.pack_rows(arrays.progress)
-        args, now = lanes.interleave(args), lanes.interleave(slots)
-        rows = np.full((len(now) * lanes.width, self._program.frames, lanes.row.size), _NAN_BITS, np.int64)
-        was_interrupted = self._advance(args, now, rows, len(slots), is_interrupted)
-        ends = lanes.progress.unpack(lanes.deinterleave(now, len(slots)))
-        return self._collect(arrays, ends, rows[: len(slots)], was_interrupted)
+        arrays, layouts = self._program.starts(which), self._program.steps
+        args, slots = layouts.args.pack_rows(arrays.args), layouts.progress.pack_rows(arrays.progress)
+        steps, count = self._program.steps_for(args), len(slots)
+        width = steps.width if isinstance(steps, SimdStepLoop) else 1
+        rows = np.full((-(-count // width) * width, self._program.frames, steps.row.size), _NAN_BITS, np.int64)
+        if isinstance(steps, SimdStepLoop):
+            was_interrupted = self._advance_lanes(steps, args, slots, rows, is_interrupted)
+        else:
+            members = zip(args, slots, rows, strict=True)
+            was_interrupted = np.array([self._advance_member(steps, *x, is_interrupted) for x in members], bool)
+        return self._collect(arrays, steps.progress.unpack(slots), steps.row.unpack(rows[:count]), was_interrupted)
 
-    def _advance(
-        self, args: np.ndarray, now: np.ndarray, rows: np.ndarray, count: int, is_interrupted: Callable[[], bool]
+    def _advance_lanes(
+        self,
+        lanes: SimdStepLoop,
+        args: np.ndarray,
+        slots: np.ndarray,
+        rows: np.ndarray,
+        is_interrupted: Callable[[], bool],
     ) -> np.ndarray:
-        """All steps of so many members, block by block. Returns which of them were interrupted."""
-        lanes, capacity = self._program.lanes, rows.shape[1]
-        saved_counts, n, steps = np.zeros(count, np.int64), np.zeros(count, np.int64), _FIRST_STEPS
-        is_active, every = np.ones(count, bool), self._every or np.iinfo(np.int64).max
+        """All steps of members, block by block, in slots and frames, one for each lane. Returns who was interrupted."""
+        count, block = len(slots), _Block(_FIRST_STEPS)
+        args, now = lanes.interleave(args), lanes.interleave(slots)
+        saved_counts, n = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        is_active = np.ones(count, bool)
         while is_active.any() and not is_interrupted():
-            began, limits = time.perf_counter(), n + steps
+            limits = n + block.begin()
             controls = [
-                LaneControl(limit, every, True, saved, len(self._targets) - 1, capacity)
+                LaneControl(limit, self._every, True, saved, len(self._targets) - 1, rows.shape[1])
                 for limit, saved in zip(limits.tolist(), saved_counts.tolist(), strict=True)
             ]
             saved_counts += lanes.advance(args, now, controls, self._targets, rows)
             then: Progress = lanes.progress.unpack(lanes.deinterleave(now, count))
             n = np.asarray(then.n)
             is_active = (n == limits) & (np.asarray(then.result) == 0)
-            ratio = _BLOCK_SECONDS / max(time.perf_counter() - began, 1e-6)
-            steps = int(steps * np.clip(ratio, 0.1, 1000.0)) + 1
+            block.end()
+        slots[:] = lanes.deinterleave(now, count)
         return is_active
 
-    def _collect(self, arrays: MemberArrays, ends: Progress, rows: np.ndarray, was_interrupted: np.ndarray) -> Batch:
-        t, state, multipliers = self._program.lanes.row.unpack(rows)
+    def _advance_member(
+        self,
+        loop: StepLoop,
+        args: np.ndarray,
+        now: np.ndarray,
+        rows: np.ndarray,
+        is_interrupted: Callable[[], bool],
+    ) -> bool:
+        """All steps of a member, block by block, in its slots and frames. Returns whether it was interrupted."""
+        saved, n, block = 0, 0, _Block(1)
+        while not is_interrupted():
+            limit = n + block.begin()
+            frames = loop.advance(args, now, limit, self._every, True, self._targets, saved, len(rows) - saved)
+            rows[saved : saved + len(frames)] = frames
+            saved += len(frames)
+            then: Progress = loop.unpack(now)
+            n = int(then.n)
+            if n < limit or then.result != 0:
+                return False
+            block.end()
+        return True
+
+    def _collect(self, arrays: MemberArrays, ends: Progress, saved: Any, was_interrupted: np.ndarray) -> Batch:
+        t, state, multipliers = saved
         if self._at is None:
             first = arrays.progress.t, arrays.progress.carry.state, arrays.progress.carry.multipliers
             t, state, multipliers = jax.tree.map(
@@ -113,6 +152,23 @@ class SimdExecutor(AbstractExecutor):
         frames = {name: fill_missing(np.asarray(x), is_missing).reshape(*n, *x.shape[1:]) for name, x in leaves.items()}
         result = np.where(was_interrupted, int(Result.interrupted), ends.result)
         return Batch(frames, result.astype(np.int32), np.asarray(ends.n), np.asarray(ends.t))
+
+
+class _Block:
+    """So many steps without a look at interruptions that they take a fifth of a second."""
+
+    def __init__(self, steps: int) -> None:
+        self._steps, self._began = steps, 0.0
+
+    def begin(self) -> int:
+        """How many steps are next."""
+        self._began = time.perf_counter()
+        return self._steps
+
+    def end(self) -> None:
+        """The steps are done."""
+        ratio = _BLOCK_SECONDS / max(time.perf_counter() - self._began, 1e-6)
+        self._steps = int(self._steps * np.clip(ratio, 0.1, 1000.0)) + 1
 
 
 _NAN_BITS = np.array(np.nan).view(np.int64)[()]

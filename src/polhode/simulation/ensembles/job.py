@@ -9,7 +9,7 @@ from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.simulation.ensembles.batch import Batch
 from polhode.simulation.ensembles.compiled_members import MemberRequest, Program
 from polhode.simulation.ensembles.device_executor import DeviceExecutor
-from polhode.simulation.ensembles.executors import AbstractExecutor, SerialExecutor, SimdExecutor
+from polhode.simulation.ensembles.executors import AbstractExecutor, CompiledExecutor, SerialExecutor
 from polhode.simulation.ensembles.members import Members
 from polhode.simulation.ensembles.store import EnsembleStore
 
@@ -57,7 +57,7 @@ def _executor(request: MemberRequest, members: Members, frames: int, by: str) ->
     if by == "devices":
         return DeviceExecutor(request, members)
     try:
-        return SimdExecutor(Program(request, members), request)
+        return CompiledExecutor(Program(request, members), request)
     except UnsupportedNativeOperation as error:
         return SerialExecutor(request, members, f"lanes can't take it: {error}", frames)
 

@@ -16,6 +16,7 @@ from polhode.compiler.compile_report import CompileReport
 from polhode.compiler.llvm.types import TooManyOperations, UnsupportedNativeOperation
 from polhode.compiler.loops.step_loop import LoopControl, StepLoop
 from polhode.compiler.loops.step_loop_ir import ADDITION, FRAME
+from polhode.compiler.number_pattern import NumberPattern
 from polhode.compiler.placement import on_host
 from polhode.compiler.xla.entry_points import CompileTimeWarning
 from polhode.integrators.base import AbstractIntegrator
@@ -89,22 +90,37 @@ def _respond(args: Any, p: Progress, due: Array, row: Any) -> tuple[Progress, Ar
     return p, kind, (*before, events._replace(is_frame=is_frame))
 
 
+def pattern_of(inputs: Any) -> NumberPattern:
+    """Which numbers of the system are constants of its steps, from the arrays of the arguments of `steps`."""
+    return NumberPattern.of(inputs[0], _SYSTEM)
+
+
+_SYSTEM = 1
+"""Where the system is among the arguments of steps."""
+
+
 def steps(
     stepper: AbstractStepper,
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     p: Progress,
     report: Callable[[CompileReport], None] = lambda _: None,
+    pattern: Callable[[Any], NumberPattern] = pattern_of,
 ) -> tuple[StepLoop | None, Any]:
-    """Steps in machine code with its arguments, if possible; `report` is called with a report of each compilation."""
+    """Steps in machine code with its arguments, if possible.
+
+    `report` is called with a report of each compilation; `pattern` gives the numbers that are constants.
+    """
     make = _native if on_host((system, p)) else _on_devices
     (step_loop,), (args, _) = find_program(
-        make, (stepper, system, integrator), p, serialiser=_STEP_LOOPS, beside=(report,)
+        make, (stepper, system, integrator), p, serialiser=_STEP_LOOPS, beside=(report,), pattern=pattern
     )
     return step_loop, None if step_loop is None else step_loop.arguments(args)
 
 
-def _native(inputs: Any, rest: Any, report: Callable[[CompileReport], None]) -> tuple[StepLoop | None]:
+def _native(
+    inputs: Any, rest: Any, pattern: NumberPattern, report: Callable[[CompileReport], None]
+) -> tuple[StepLoop | None]:
     """Steps in machine code, if possible."""
     (args, progress), others = inputs, rest[0]
 
@@ -112,7 +128,8 @@ def _native(inputs: Any, rest: Any, report: Callable[[CompileReport], None]) -> 
         return lambda arrays, p, control: function(eqx.combine(arrays, others), p, control)
 
     try:
-        return (StepLoop.of(with_all(more), with_all(advance_to_frame), args, progress, _row(args, progress), report),)
+        row = _row(args, progress)
+        return (StepLoop.of(with_all(more), with_all(advance_to_frame), args, progress, row, report, pattern),)
     except UnsupportedNativeOperation as reason:
         if isinstance(reason, TooManyOperations):
             _warn_of_contacts(eqx.combine(args, others)[1], reason)
@@ -153,12 +170,12 @@ def _on_improved(loops: tuple[StepLoop | None], write: Callable[[], None]) -> No
 
 
 _STEP_LOOPS: Serialiser[tuple[StepLoop | None]] = Serialiser(
-    dump=lambda loops: None if loops[0] is None else loops[0].code,
-    load=lambda code, inputs: (StepLoop(code, inputs[0], inputs[1], _row(*inputs)),),
+    dump=lambda loops: None if loops[0] is None else (loops[0].code, loops[0].pattern.codes),
+    load=lambda parts, inputs: (StepLoop(parts[0], inputs[0], inputs[1], _row(*inputs), NumberPattern(parts[1])),),
     watch=_on_improved,
 )
 
 
-def _on_devices(inputs: Any, rest: Any, report: Callable[[CompileReport], None]) -> tuple[None]:
+def _on_devices(inputs: Any, rest: Any, pattern: NumberPattern, report: Callable[[CompileReport], None]) -> tuple[None]:
     """No machine code for what JAX does elsewhere."""
     return (None,)

@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.compiler.primitives.row_loop import scan_rows
+from polhode.linalg.known_places import take
 from polhode.linalg.registers import Registers, add, put, read
-from polhode.linalg.segment_sum import take
 from polhode.multibody.coordinates.tree.links import Inertia
 from polhode.multibody.coordinates.tree.local_motions import LocalMotions
 from polhode.multibody.coordinates.tree.row_order import RowOrder

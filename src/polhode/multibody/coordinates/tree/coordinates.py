@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.linalg.blocks import Matrix, apply, dense_block
+from polhode.linalg.blocks import Matrix, dense_block
 from polhode.linalg.kkt import AbstractKKT
+from polhode.linalg.known_places import add_entries
 from polhode.linalg.solver_choice import tree_solver
 from polhode.linalg.tangent_operator import tangent_operator
 from polhode.multibody.bodies import Body
@@ -214,6 +215,10 @@ class JointTree(AbstractCoordinates):
         pairs = zip(self.links, self._points(q), strict=True)
         return {(k.joint, name): point[i] for k, point in pairs for i, name in enumerate(k.motion.names)}
 
+    def joint_rates(self, v: Vector) -> dict[tuple[str, str], Float[Array, ""]]:
+        """Their time derivatives."""
+        return {(k.joint, name): v[k.first + i] for k in self.links for i, name in enumerate(k.motion.names)}
+
     def all_forces_along(self, t: Array, q: Point, v: Vector) -> dict[tuple[str, str], Float[Array, ""]]:
         """Sums of the forces along these coordinates, by joint and name."""
         forces = self._with_efforts(jnp.zeros(self.n), t, self._points(q), v)
@@ -250,8 +255,11 @@ class JointTree(AbstractCoordinates):
         still = np.concatenate([np.full(link.motion.n, not link.energetic) for link in self.links])
         v = jnp.where(still, 0.0, v) if still.any() else v
         if self.looped:
-            return self._kinetic_energy(q, v)
-        return 0.5 * v @ apply(self.mass(q), v, self.n)
+            of_links = jnp.sum(jax.vmap(kinetic_energy)(self.rows.inertia, self._states(q, v)[1].twist))
+        else:
+            links, twists = lump(self._whole), self._link_twists(v, self._points(q), self._relative(q))
+            of_links = sum(map(kinetic_energy, [link.inertia for link in links], twists), start=jnp.zeros(()))
+        return of_links + 0.5 * sum((r.inertia * v[r.place] ** 2 for r in self.rotors), start=jnp.zeros(()))
 
     def weight(self, motion: Motion, gravity: Float[Array, "3"]) -> Float[Array, ""]:
         return -self.masses @ (motion.poses.x[:-1] @ gravity)
@@ -288,7 +296,7 @@ class JointTree(AbstractCoordinates):
         if not self.rotors:
             return jnp.zeros(self.n)
         places = np.array([rotor.place for rotor in self.rotors])
-        return jnp.zeros(self.n).at[places].add(jnp.stack([rotor.inertia for rotor in self.rotors]))
+        return add_entries(jnp.zeros(self.n), jnp.stack([rotor.inertia for rotor in self.rotors]), places)
 
     def momentum(self, q: Point, v: Vector) -> Vector:
         relative, points = self._relative(q), self._points(q)
@@ -300,9 +308,7 @@ class JointTree(AbstractCoordinates):
             torques.append(momenta.torque)
             forces.append(momenta.force)
         momentum = self._project_loads(points, relative, torques, forces)
-        for rotor in self.rotors:
-            momentum = momentum.at[rotor.place].add(rotor.inertia * v[rotor.place])
-        return momentum
+        return momentum + self.armature * v if self.rotors else momentum
 
     def project(self, q: Point, loads: Wrench) -> Vector:
         """Generalised forces of loads on the bodies."""
@@ -492,11 +498,6 @@ class JointTree(AbstractCoordinates):
     def _project_in_loops(self, local: LocalMotions, loads: Wrench) -> Vector:
         carriers = np.repeat(np.arange(len(self.links)), [link.motion.n for link in self.links])
         return project_loads(self._order, carriers, local, loads)
-
-    def _kinetic_energy(self, q: Point, v: Vector) -> Float[Array, ""]:
-        twists = self._states(q, v)[1].twist
-        of_links = jnp.sum(jax.vmap(kinetic_energy)(self.rows.inertia, twists))
-        return of_links + 0.5 * sum((r.inertia * v[r.place] ** 2 for r in self.rotors), start=jnp.zeros(()))
 
     def inverse_mass(self, q: Point) -> Callable[[Vector], Vector] | None:
         """The function M⁻¹ of a vector, where it takes less than a factorisation of M; otherwise None."""

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 
 from polhode.linalg.blocks import Matrix, dense_block, to_dense
 from polhode.linalg.kkt import AbstractKKT
+from polhode.linalg.known_places import add_entries, take
 from polhode.linalg.solver_choice import tree_solver
 from polhode.multibody.bodies import Body
 from polhode.multibody.coordinates.base import AbstractCoordinates
@@ -76,7 +77,7 @@ class ReducedTree(AbstractCoordinates):
         values = self.offsets
         if self.leaders:
             leader_values = jnp.stack([points[place.link][place.component] for place in self.leaders])
-            values = values.at[np.array(self.rows)].add(self.ratios * leader_values)
+            values = add_entries(values, self.ratios * leader_values, np.array(self.rows))
         joints = (values[dependent[number]][None] if number in dependent else points[number] for number, _ in links)
         return *joints, *own
 
@@ -84,16 +85,16 @@ class ReducedTree(AbstractCoordinates):
         """The velocities of all joints of the tree, G v."""
         values = jnp.zeros(len(self.followers))
         if self.leaders:
-            values = values.at[np.array(self.rows)].add(self.ratios * v[self._columns])
-        return jnp.concatenate((v, values))[np.argsort(np.concatenate((self._independent, self._dependent)))]
+            values = add_entries(values, self.ratios * take(v, self._columns), np.array(self.rows))
+        return take(jnp.concatenate((v, values)), np.argsort(np.concatenate((self._independent, self._dependent))))
 
     def _reduce_rows(self, rows: Array) -> Array:
         """Gᵀ times an array with a row for each velocity of the tree."""
-        own = rows[self._independent]
+        own = take(rows, self._independent)
         if not self.leaders:
             return own
-        of_followers = rows[self._dependent[np.array(self.rows)]]
-        return own.at[self._columns].add(self.ratios.reshape(-1, *(1,) * (rows.ndim - 1)) * of_followers)
+        of_followers = take(rows, self._dependent[np.array(self.rows)])
+        return add_entries(own, self.ratios.reshape(-1, *(1,) * (rows.ndim - 1)) * of_followers, self._columns)
 
     def _reduce_matrix(self, matrix: Matrix) -> Matrix:
         whole = to_dense(matrix, (self.tree.n, self.tree.n))
@@ -188,6 +189,9 @@ class ReducedTree(AbstractCoordinates):
     def joint_coordinates(self, q: Point) -> dict[tuple[str, str], Float[Array, ""]]:
         return self.tree.joint_coordinates(self.whole(q))
 
+    def joint_rates(self, v: Vector) -> dict[tuple[str, str], Float[Array, ""]]:
+        return self.tree.joint_rates(self.rates(v))
+
     def force_along(self, t: Array, q: Point, v: Vector, joint: str, name: str) -> Float[Array, ""] | None:
         return self.tree.force_along(t, self.whole(q), self.rates(v), joint, name)
 
@@ -205,13 +209,16 @@ class ReducedTree(AbstractCoordinates):
 
     def columns(self, body: Body | str) -> np.ndarray:
         """Velocities of the joint that carries a body, or of those on which this joint depends."""
-        return self._own_velocities(self.tree.columns(body))
+        return self._own_velocities([self.tree.columns(body)])[0]
 
-    def _own_velocities(self, of_tree: np.ndarray) -> np.ndarray:
-        """Numbers of the velocities on which some velocities of the tree depend."""
-        own = np.searchsorted(self._independent, np.intersect1d(of_tree, self._independent))
-        is_leader = np.isin(self._dependent[np.array(self.rows, int)], of_tree)
-        return np.unique(np.concatenate((own, self._columns[is_leader])))
+    def _own_velocities(self, sets: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """For sets of velocities of the tree the numbers of those on which they depend."""
+        independent, columns, led = self._independent, self._columns, self._dependent[np.array(self.rows, int)]
+        own_velocities: list[np.ndarray] = []
+        for of_tree in sets:
+            own = np.searchsorted(independent, np.intersect1d(of_tree, independent))
+            own_velocities.append(np.unique(np.concatenate((own, columns[np.isin(led, of_tree)]))))
+        return own_velocities
 
     def kinetic_energy(self, q: Point, v: Vector) -> Float[Array, ""]:
         return self.tree.kinetic_energy(self.whole(q), self.rates(v))
@@ -271,12 +278,12 @@ class ReducedTree(AbstractCoordinates):
         return Tangent(self._reduce_matrix(sums.matrix), self._reduce_rows(sums.magnified))
 
     def choose_solver(self, mechanism: Mechanism, m: int, compliant: bool) -> AbstractKKT:
-        loops = [self._own_velocities(numbers) for numbers in self.tree.constrained_velocities(mechanism, m)]
+        loops = self._own_velocities(self.tree.constrained_velocities(mechanism, m))
         return tree_solver(self.n, self.coupled_velocities(mechanism), loops, compliant=compliant)
 
     def coupled_velocities(self, mechanism: Mechanism) -> list[np.ndarray]:
         """Sets of velocities that M, C and K couple with each other."""
-        return [self._own_velocities(numbers) for numbers in self.tree.coupled_velocities(mechanism)]
+        return self._own_velocities(self.tree.coupled_velocities(mechanism))
 
 
 def reduce_tree(

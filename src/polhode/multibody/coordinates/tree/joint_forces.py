@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.linalg.segment_sum import take
+from polhode.linalg.known_places import add_entries, take
 from polhode.multibody.mechanism.batches import RaggedRows, structural_groups
 from polhode.spaces.base import Point, Vector
 
@@ -141,7 +141,7 @@ def with_forces(
 ) -> Vector:
     """Generalised forces plus those of `along`; `points` are the coordinates of all joints."""
     for kind in _batches(along):
-        to = to.at[kind.columns].add(kind.each(lambda one, s, rates: one.forces(t, s, rates), points, v))
+        to = add_entries(to, kind.each(lambda one, s, rates: one.forces(t, s, rates), points, v), kind.columns)
     return to
 
 
@@ -161,7 +161,7 @@ def with_slopes(
 
     for kind in _batches(along):
         columns = kind.columns
-        to = to.at[columns[:, :, None], columns[:, None, :]].add(-kind.each(slope, points, v))
+        to = add_entries(to, -kind.each(slope, points, v), columns[:, :, None], columns[:, None, :])
     return to
 
 

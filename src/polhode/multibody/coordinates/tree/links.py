@@ -67,10 +67,12 @@ class Inertia(NamedTuple):
         """Both bodies as one."""
         return Inertia(*(a + b for a, b in zip(self, other, strict=True)))
 
+    @jax.jit
     def on_axis(self) -> Inertia:
         """The part that doesn't feel rotations about the z axis of its frame, as if it lay on it."""
         return Inertia(self.mass, self.moment * _Z, self.second * (_Z[:, None] * _Z))
 
+    @jax.jit
     def off_axis(self) -> Inertia:
         """The rest."""
         return Inertia(0.0 * self.mass, self.moment * (1.0 - _Z), self.second * (1.0 - _Z[:, None] * _Z))

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.compiler.primitives.row_loop import map_rows
-from polhode.linalg.segment_sum import take
+from polhode.linalg.known_places import take
 from polhode.multibody.coordinates.tree.link_rows import LinkRows
 from polhode.multibody.coordinates.tree.motions import AbstractRelativeMotion
 from polhode.multibody.coordinates.tree.recursions import NONE

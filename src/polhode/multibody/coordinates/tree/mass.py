@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from polhode.linalg.known_places import add_entries, take, take_columns
 from polhode.multibody.coordinates.tree.links import Link, Loads
 from polhode.multibody.mechanism.poses import Pose
 from polhode.spaces.base import Point
@@ -28,7 +29,7 @@ class Shares(NamedTuple):
 
     def sum_columns(self, values: Float[Array, "k own"]) -> Float[Array, "k summands"]:
         """Values along the independent velocities, from those along the velocities of the joint."""
-        columns = values[:, self.places]
+        columns = take_columns(values, self.places)
         return columns if self.ratios is None else columns * self.ratios
 
 
@@ -41,11 +42,16 @@ class _Columns(NamedTuple):
     @classmethod
     def merge(cls, parts: Sequence[_Columns]) -> _Columns:
         """Loads of the same velocity add up, as those of fingers that one motor moves."""
+        if len(parts) == 1:
+            return parts[0]
         repeated = np.concatenate([part.numbers for part in parts])
         torques, forces = (jnp.concatenate(rows) for rows in zip(*(part.loads for part in parts), strict=True))
         numbers, place = np.unique(repeated, return_inverse=True)
+        if numbers.size == repeated.size:
+            order = np.argsort(place)
+            return cls(numbers, Loads(take(torques, order), take(forces, order)))
         none = jnp.zeros((numbers.size, 3))
-        return cls(numbers, Loads(none.at[place].add(torques), none.at[place].add(forces)))
+        return cls(numbers, Loads(add_entries(none, torques, place), add_entries(none, forces, place)))
 
 
 def mass_matrix(
@@ -73,7 +79,8 @@ def mass_matrix(
                 arrived[link.parent].append(_Columns(outer.numbers, outer.loads.transform(frame)))
     places = [np.broadcast_arrays(rows[:, None], columns[None]) for rows, columns, _ in entries]
     rows, columns = (np.concatenate([x[k].reshape(-1) for x in places]) for k in (0, 1))
-    return jnp.zeros((n, n)).at[rows, columns].add(jnp.concatenate([values.reshape(-1) for _, _, values in entries]))
+    values = jnp.concatenate([values.reshape(-1) for _, _, values in entries])
+    return add_entries(jnp.zeros((n, n)), values, rows, columns)
 
 
 def lump(links: Sequence[Link]) -> list[Link]:

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.linalg.segment_sum import take
+from polhode.linalg.known_places import add_entries, set_entries, take
 from polhode.multibody.coordinates.tree.links import Inertia, Link, Loads, Rows, Vec, cross_rows, unit_loads
 from polhode.multibody.coordinates.tree.motions import AbstractRelativeMotion
 from polhode.multibody.coordinates.tree.recursions import brackets, compose
@@ -184,16 +184,16 @@ def inertial_tangent(
     matrix = _fill(pairs, upper, lower)
     for link, side in zip(links, sides, strict=True):
         if link.motion.n:
-            own = slice(link.first, link.last)
-            matrix = matrix.at[own, own].add(side.excess)
+            own = np.arange(link.first, link.last)
+            matrix = add_entries(matrix, side.excess, *np.ix_(own, own))
     return Inertial(matrix, whole.size)
 
 
 def _fill(pairs: _Pairs, upper: Array, lower: Array) -> Float[Array, "n n"]:
     """The matrix with rows of outer and columns of inner velocities, and the opposite for different joints."""
     n = int(pairs.outer.max(initial=-1)) + 1
-    K = jnp.zeros((n, n)).at[pairs.outer, pairs.inner].set(lower)
-    return K.at[pairs.inner[pairs.apart], pairs.outer[pairs.apart]].set(upper)
+    K = set_entries(jnp.zeros((n, n)), lower, pairs.outer, pairs.inner)
+    return set_entries(K, upper, pairs.inner[pairs.apart], pairs.outer[pairs.apart])
 
 
 def _products(loads: Loads, rows: np.ndarray, fields: Fields, columns: np.ndarray) -> Array:
