@@ -38,6 +38,8 @@ from .analysis.statics.modes import modes as modes
 from .analysis.statics.result import EquilibriumError as EquilibriumError
 from .analysis.studies.fit import fit as fit
 from .analysis.studies.fit_result import Fit as Fit
+from .code_export.c_compiler import CompilerError as CompilerError
+from .code_export.export_code import export_code as export_code
 from .compiler.xla.entry_points import CompileTimeWarning as CompileTimeWarning
 from .contact import shapes as shapes
 from .events.event import Event as Event

@@ -17,6 +17,7 @@ FOR_ALL = {
 }  # fmt: skip
 FOR_SOLUTIONS = {"primitives.implicit_solution"}
 FOR_SIMULATION = {"compile_report", "llvm.types", "loops", "number_pattern", "scalars", "size_limits", "xla"}
+FOR_EXPORT = {"c", "fingerprint", "llvm.types", "loops", "number_pattern"}
 EXCEPTIONS = {
     "integrators/explicit/_half_explicit_stages.py": {"scalars"},
     "environment.py": {"llvm.jit"},
@@ -60,6 +61,8 @@ def allowed(path):
     inside = path.relative_to(ROOT)
     if inside.parts[0] == "simulation":
         return FOR_ALL | FOR_SIMULATION
+    if inside.parts[0] == "code_export":
+        return FOR_ALL | FOR_EXPORT
     if inside.as_posix() == "integrators/implicit/_implicit_differentiation.py":
         return FOR_ALL | FOR_SOLUTIONS
     return FOR_ALL | EXCEPTIONS.get(inside.as_posix(), set())

@@ -128,6 +128,13 @@ def test_what_lanes_cannot_take_is_run_alone(top):
         np.testing.assert_array_equal(alone.result, lanes.result)
 
 
+def test_members_that_lack_an_invariant_have_no_numbers_there(top):
+    axes = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
+    data = ph.ensemble(top, parameters={"axis": axes}, h=1e-3, t1=0.002, save_every=1).dataset
+    assert np.isnan(data["invariants.spin_momentum"]).any("time").values.tolist() == [False, True, False]
+    assert not np.isnan(data["invariants.energy"]).any()
+
+
 def test_steps_of_single_runs_stop_between_blocks(top):
     members, asked = Members.of(top, {"mass": MASSES[:3]}, None, None, None), []
     ways = by_steps_of_single_runs(top, members, request(top, 1e6, 1000_000_000))

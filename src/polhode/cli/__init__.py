@@ -20,6 +20,7 @@ from polhode.cli.about import about
 from polhode.cli.benchmark import benchmark
 from polhode.cli.cache import cache
 from polhode.cli.cite import cite
+from polhode.cli.code import code
 from polhode.cli.convergence import convergence
 from polhode.cli.export import export
 from polhode.cli.inspect import inspect
@@ -65,6 +66,7 @@ app.command("convergence")(convergence)
 app.command("reproduce")(reproduce)
 app.command("view")(view)
 app.command("export", cls=GroupedOptionsCommand)(export)
+app.command("code", cls=GroupedOptionsCommand)(code)
 app.command("cache")(cache)
 app.command("benchmark")(benchmark)
 app.command("about")(about)

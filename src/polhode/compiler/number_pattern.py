@@ -103,7 +103,8 @@ def _first_equal(numbers: np.ndarray, owners: np.ndarray) -> np.ndarray:
     """For each number the position of the first equal one with the same owner."""
     order = np.lexsort((numbers, owners))
     is_new = np.ones(len(order), bool)
-    is_new[1:] = (np.diff(numbers[order]) != 0) | (np.diff(owners[order]) != 0)
+    # Not by differences: limits may be infinite.
+    is_new[1:] = (numbers[order[1:]] != numbers[order[:-1]]) | (owners[order[1:]] != owners[order[:-1]])
     result = np.empty_like(order)
     # The sort is stable, so the first of a run is the first of all.
     result[order] = order[is_new][np.cumsum(is_new) - 1]

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from jax.extend import core
 
 from polhode.compiler import size_limits
-from polhode.compiler.llvm.jit import CompiledFunction
 from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.primitives.row_loop import ROWS
 from polhode.compiler.scalars.cost import count_operations
 from polhode.compiler.scalars.primitives import SCATTERS
 from polhode.compiler.scalars.read_only import programs_inside, read_only, rows_of, views_of
+
+T = TypeVar("T")
 
 _READ_INDICES = {"gather": slice(1, None), "dynamic_slice": slice(1, None), "dynamic_update_slice": slice(2, None)}
 _WRITE_INDICES = slice(1, 2)
@@ -54,12 +55,12 @@ def has_dynamic_indices(
 
 def compile_either(
     jaxpr: core.Jaxpr,
-    on_arrays: Callable[[], CompiledFunction],
-    on_scalars: Callable[[], CompiledFunction],
+    on_arrays: Callable[[], T],
+    on_scalars: Callable[[], T],
     cost: float = math.inf,
     wrt: Collection[int] = (),
-) -> CompiledFunction:
-    """Machine code of a program: fused array loops for large programs and data-dependent indexing, else scalars.
+) -> T:
+    """Code of a program: fused array loops for large programs and data-dependent indexing, else scalars.
 
     `cost` is an estimate of its operations on scalars, which are preferred as long as they compile faster. `wrt`:
     inputs with respect to which it is differentiated. Raises `UnsupportedNativeOperation` where neither works.

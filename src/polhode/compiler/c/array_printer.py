@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
-import numpy as np
-
 from polhode.compiler.arrays.array_ir import (
     Address,
     Allocate,
@@ -26,23 +24,38 @@ from polhode.compiler.arrays.array_ir import (
     While,
 )
 from polhode.compiler.arrays.printer import AbstractPrinter
+from polhode.compiler.c.code_tree import Line
 from polhode.compiler.c.expressions import c_type
+from polhode.compiler.c.partition import cut
 from polhode.compiler.c.prelude import PRELUDE
-from polhode.compiler.c.scalar_printer import ScalarPrinter, slot_value
+from polhode.compiler.c.scalar_printer import ScalarPrinter
+from polhode.compiler.c.slots import slot_member, slot_value
 from polhode.compiler.scalars.program import Operation, Variable
 
 
-class CFile(NamedTuple):
-    """A file in C with one function that returns an `int64_t`.
+class CFunction(NamedTuple):
+    """A function in C that returns an `int64_t`, with all that is before it in its file.
 
-    - `text`: the file. - `workspace`: slots of eight bytes that the last argument of the function must have.
+    - `name`: its name. - `head`: its declaration, without `static`. - `text`: tables, parts and the function itself.
+    - `workspace`: slots of eight bytes that its last argument must have. - `stack`: bytes that it takes at most.
+    - `operations`: numbers computed in a call in which loops with a condition go round once.
     """
 
+    name: str
+    head: str
     text: str
     workspace: int
+    stack: int
+    operations: int
 
 
-def print_file(function: Function, name: str = "run") -> CFile:
+def print_file(function: Function, name: str = "run") -> CFunction:
+    """The same as a whole file."""
+    code = print_function(function, name)
+    return code._replace(text=f"{PRELUDE}\n{code.head};\n{code.text}\n")
+
+
+def print_function(function: Function, name: str, *, is_static: bool = False) -> CFunction:
     """A function in C; its arguments are those of `function`, and then memory to work in.
 
     Raises `UnsupportedNativeOperation` for unsupported operations.
@@ -51,11 +64,22 @@ def print_file(function: Function, name: str = "run") -> CFile:
     for argument, pointer in function.arguments.items():
         printer.c.name(pointer, argument)
     printer.block(function.body)
-    printer.c.line(f"return {printer.c.operand(function.result)};")
-    arguments = ", ".join(f"slot *restrict {x}" for x in (*function.arguments, "workspace"))
-    head = (f"int64_t {name}({arguments});", f"int64_t {name}({arguments}) {{")
-    parts = PRELUDE, *printer.c.tables, *head, *printer.c.lines, "}"
-    return CFile("\n".join((*parts, "")), printer.workspace)
+    printer.c.line(f"return {printer.c.operand(function.result)};", is_fixed=True)
+    arguments = [*function.arguments, "workspace"]
+    procedures = [(each.name, each.arguments, each.body) for each in printer.c.procedures.values()]
+    parts = [cut(body, each, names, f"PART void {each}") for each, names, body in procedures]
+    heads = f"int64_t {name}({', '.join(f'slot *{x}' for x in arguments)})"
+    last = cut(printer.c.body, name, arguments, f"{'PART ' if is_static else ''}int64_t {name}")
+    texts = [*(part.text for part in parts), last.text]
+    tables = [text for table, text in printer.c.tables.items() if any(table in each for each in texts)]
+    return CFunction(
+        name,
+        heads,
+        "\n".join((*tables, *texts)),
+        printer.workspace,
+        last.stack + sum(part.stack for part in parts),
+        last.operations + sum(part.operations for part in parts),
+    )
 
 
 @final
@@ -88,12 +112,12 @@ class _Printer(AbstractPrinter):
 
     def _point(self, pointer: Pointer | Variable, text: str) -> None:
         name = self.c.new_name("p")
-        self.c.line(f"slot *const {name} = {text};")
+        self.c.body.append(Line(text, name, "slot *", is_constant=True))
         self.c.name(pointer, name)
 
     def allocate(self, s: Allocate) -> None:
         self.workspace = max(self.workspace, s.begin + s.slots)
-        self._point(s.result, f"workspace + {s.begin}")
+        self.c.name(s.result, f"(workspace + {s.begin})")
 
     def address(self, s: Address) -> None:
         self._point(s.result, f"{self.c.operand(s.base)} + {self._index(s.slots)}")
@@ -111,9 +135,8 @@ class _Printer(AbstractPrinter):
         self.c.define(s.result, text)
 
     def store(self, s: Store) -> None:
-        member = "number" if s.value.dtype == np.float64 else "integer"
         place = f"{self.c.operand(s.target)}[{self._position(s.place, s.strides)}]"
-        self.c.line(f"{place}.{member} = {self.c.operand(s.value)};")
+        self.c.line(f"{slot_member(place, c_type(s.value.dtype))} = {self.c.operand(s.value)};")
 
     def divide(self, s: DivMod) -> None:
         dividend = self._index(s.dividend)
@@ -125,7 +148,7 @@ class _Printer(AbstractPrinter):
     def nest(self, s: Nest) -> None:
         for index, bound in zip(s.indices, s.bounds, strict=True):
             name = self.c.new_name("i")
-            self.c.open(f"for (int64_t {name} = 0; {name} < {self._index(bound)}; ++{name})")
+            self.c.open(f"for (int64_t {name} = 0; {name} < {self._index(bound)}; ++{name})", name)
             self.c.name(index, name)
         self.block(s.body)
         for _ in s.indices:
@@ -137,7 +160,7 @@ class _Printer(AbstractPrinter):
             self.c.name(v, name)
         self.c.open("for (;;)")
         self.block(s.condition)
-        self.c.line(f"if (!{self.c.operand(s.proceeds)}) {{ break; }}")
+        self.c.leave_unless(s.proceeds)
         self.block(s.body)
         self.c.assign(s.carried, s.following)
         self.c.close()
@@ -160,4 +183,4 @@ class _Printer(AbstractPrinter):
     def _branch(self, block: Block, names: Sequence[str], values: Sequence[Any]) -> None:
         self.block(block)
         for name, x in zip(names, values, strict=True):
-            self.c.line(f"{name} = {self.c.operand(x)};")
+            self.c.set(name, self.c.operand(x))

@@ -5,6 +5,12 @@ PRELUDE = """\
 #include <stdbool.h>
 #include <stdint.h>
 
+#if defined(__GNUC__)
+#define PART static __attribute__((noinline))
+#else
+#define PART static
+#endif
+
 typedef union { double number; int64_t integer; } slot;
 
 static inline double maximum(double a, double b) {

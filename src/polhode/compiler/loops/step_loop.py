@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from polhode.compiler.arrays.array_ir import Function
 from polhode.compiler.arrays.selection import compile_either
 from polhode.compiler.compile_report import CompileReport
 from polhode.compiler.llvm.jit import CompiledFunction
@@ -17,6 +18,8 @@ from polhode.compiler.number_pattern import ARGUMENTS, NumberPattern
 from polhode.compiler.scalars.program import Program
 from polhode.compiler.scalars.traced_function import TracedFunction
 from polhode.compiler.trace import on_scalars, trace
+
+T = TypeVar("T")
 
 
 class LoopControl(NamedTuple):
@@ -62,6 +65,22 @@ class StepPrograms(NamedTuple):
         check, steps = (on_scalars(x, *self.examples, pattern=pattern) for x in (self.check, self.steps))
         return check, steps
 
+    def build(self, make: Callable[[AbstractLoopCode, Function], T], pattern: NumberPattern = ARGUMENTS) -> T:
+        """The result of `make` for the function of a block of steps, on arrays or on scalars.
+
+        `pattern`: numbers of the arguments that are constants. Raises `UnsupportedNativeOperation` where neither works.
+        """
+        check, steps = self.check.closed_jaxpr, self.steps.closed_jaxpr
+
+        def build(code: AbstractLoopCode, check: Any, steps: Any) -> T:
+            return make(code, block(code, check, steps, self.layouts))
+
+        return compile_either(
+            steps.jaxpr,
+            lambda: build(ArrayLoopCode(), check, steps),
+            lambda: build(ScalarLoopCode(), *self.on_scalars(pattern)),
+        )
+
 
 class StepLoop:
     """Steps in machine code.
@@ -101,16 +120,7 @@ class StepLoop:
         Raises `UnsupportedNativeOperation` for unsupported or too many operations.
         """
         traces = StepPrograms.of(more, advance, args, progress, row)
-        check, steps = traces.check.closed_jaxpr, traces.steps.closed_jaxpr
-
-        def compile(code: AbstractLoopCode, check: Any, steps: Any) -> CompiledFunction:
-            return code.compile(block(code, check, steps, traces.layouts), tell)
-
-        code = compile_either(
-            steps.jaxpr,
-            lambda: compile(ArrayLoopCode(), check, steps),
-            lambda: compile(ScalarLoopCode(), *traces.on_scalars(pattern)),
-        )
+        code = traces.build(lambda code, function: code.compile(function, tell), pattern)
         return cls(code, args, progress, row, pattern)
 
     def arguments(self, args: Any) -> np.ndarray:

@@ -193,21 +193,25 @@ class SerialExecutor(AbstractExecutor):
 
     def __init__(self, request: MemberRequest, members: Members, reason: str, frames: int) -> None:
         self._request, self._members, self._reason, self._frames = request, members, reason, frames
+        self._first: dict[str, np.ndarray] | None = None
 
     def report(self) -> dict[str, Any]:
         return {"by": "single runs", "because": self._reason}
 
     def like(self, is_interrupted: Callable[[], bool]) -> Batch:
-        return self._stack([self._run(0, is_interrupted)])
+        result = self._stack([self._run(0, is_interrupted)])
+        self._first = {name: x[0] for name, x in result.frames.items()}
+        return result
 
     def batch(self, which: slice, is_interrupted: Callable[[], bool]) -> Batch:
         numbers = range(*which.indices(self._members.count))
         return self._stack([_NOT_RUN if is_interrupted() else self._run(k, is_interrupted) for k in numbers])
 
     def _stack(self, runs: list[_MemberEnd]) -> Batch:
-        like = next((frames for frames, *_ in runs if frames is not None), {})
+        # Symmetric bodies, say, have invariants that others lack: NaN there. What the first member lacks is left out.
+        like = self._first or next((frames for frames, *_ in runs if frames is not None), {})
         arrays = {
-            name: np.stack([_pad(None if f is None else f[name], self._frames, x) for f, *_ in runs])
+            name: np.stack([_pad((frames or {}).get(name), self._frames, x) for frames, *_ in runs])
             for name, x in like.items()
         }
         _, result, steps, t_reached = zip(*runs, strict=True)

@@ -47,10 +47,22 @@ class Job:
         if result is None:
             if is_interrupted():
                 return Batch.interrupted(which.stop - which.start)
-            result = self.executor.batch(which, is_interrupted)
+            result = self._run(which, is_interrupted)
             if store is not None:
                 store.put(which, result)
         return result if keep else result.without_frames()
+
+    def _run(self, which: slice, is_interrupted: Callable[[], bool]) -> Batch:
+        try:
+            return self.executor.batch(which, is_interrupted)
+        except UnsupportedNativeOperation as error:
+            # The first and the last members are alike, and one between them is not.
+            request, members, frames, _ = self._arguments
+            serial = SerialExecutor(request, members, f"lanes can't take it: {error}", frames)
+            serial.like(is_interrupted)
+            with self._lock:
+                self._current_executor = serial
+            return serial.batch(which, is_interrupted)
 
 
 def _executor(request: MemberRequest, members: Members, frames: int, by: str) -> AbstractExecutor:

@@ -47,12 +47,12 @@ _OBSERVED = 64
 class EventHandler:
     """The events of one run.
 
-    - `conversion`, `source`: the present system as the method takes it, and in the user's form.
+    - `plan`: its events. - `conversion`, `source`: the present system as the method takes it, and in the user's form.
     - `changed`: whether they differ from those at the start. - `python_events`: how often `act` had each, by name.
     """
 
     def __init__(self, plan: EventPlan) -> None:
-        self._plan, self._events = plan, plan.events
+        self.plan, self._events = plan, plan.events
         self.source, self.conversion = plan.run_system.source, plan.run_system.conversion
         self.changed = False
         self.contacts = _contacts(plan)
@@ -92,7 +92,7 @@ class EventHandler:
         if self.has_closed_contacts or (self._has_impacts and _unknowns(self.source) > _COMPILED_UNKNOWNS):
             return None
         lasting = None if self.contacts is None else self.contacts.compiled_contacts
-        return EventResponses.of(self._events, lasting, self.conversion, self._plan.max_events)
+        return EventResponses.of(self._events, lasting, self.conversion, self.plan.max_events)
 
     @property
     def _has_impacts(self) -> bool:
@@ -101,7 +101,7 @@ class EventHandler:
     @property
     def observer(self) -> Observer:
         """All that is reported about states of the system as it is now."""
-        now = self._plan.run_system.replace(self.source, self.conversion)
+        now = self.plan.run_system.replace(self.source, self.conversion)
         if self.contacts is not None:
             outputs = self.contacts.with_contact_outputs(now.outputs, self.source)
             now = dataclasses.replace(now, outputs=outputs)
@@ -111,7 +111,7 @@ class EventHandler:
         contact_functions = (
             [] if self.contacts is None else [self.contacts.function(k) for k in range(len(self._events))]
         )
-        outputs, back = self._plan.run_system.outputs, self.conversion.back
+        outputs, back = self.plan.run_system.outputs, self.conversion.back
         event_functions = (function_of(event, outputs, back) for event in self._events)
         return tuple(
             own or other
@@ -179,7 +179,7 @@ class EventHandler:
     def _convert(self, t: float, state: State) -> None:
         """Converts the system for the method, with the contacts that are closed."""
         if self.contacts is not None and self.contacts.holds:
-            self.conversion = self.contacts.convert(self.source, self._plan.integrator, t, state)
+            self.conversion = self.contacts.convert(self.source, self.plan.integrator, t, state)
 
     def record(self, t: np.ndarray, before: State, rows: EventRow) -> None:
         """Records the events of rows that compiled steps have saved, with their times and the states before."""
@@ -191,7 +191,7 @@ class EventHandler:
         """The event state with all records in its tally, and whether they accumulate or exceed the limit."""
         new = len(self.records) - self._own_records - int(event_state.tally.count)
         tally = event_state.tally.add(jnp.asarray(t), new, min(event.tolerance for event in self._events))
-        return event_state._replace(tally=tally), bool(tally.is_full(self._plan.max_events))
+        return event_state._replace(tally=tally), bool(tally.is_full(self.plan.max_events))
 
     def _apply(self, event: Event, t: Any, state: State) -> State:
         state_at_source = self.conversion.to_source(state)
@@ -232,7 +232,7 @@ class EventHandler:
                 "its last state."
             )
         self.source, self.changed = source, True
-        self.conversion = convert_for(source, self._plan.integrator, float(t), after, check_state=False).converted
+        self.conversion = convert_for(source, self.plan.integrator, float(t), after, check_state=False).converted
         self._convert(float(t), after)
 
     def check_gaps(self, event_state: EventState) -> None:
@@ -290,7 +290,7 @@ class EventHandler:
         """Restores the active set of contacts; the state doesn't matter, its shape is the same for all."""
         if self.contacts is not None:
             self.contacts.restore(arrays)
-            self._convert(float(self._plan.t0), self._plan.state0)
+            self._convert(float(self.plan.t0), self.plan.state0)
 
     @eager_numpy()
     def restore(self, checkpoint: Mapping[str, np.ndarray], t: float, state: State) -> None:
@@ -306,7 +306,7 @@ class EventHandler:
             self.source, self.changed = eqx.combine(jax.tree.unflatten(structure, new), others), True
             state_at_source = self.conversion.to_source(state)
             self.conversion = convert_for(
-                self.source, self._plan.integrator, t, state_at_source, check_state=False
+                self.source, self.plan.integrator, t, state_at_source, check_state=False
             ).converted
         self.restore_contacts(checkpoint)
 

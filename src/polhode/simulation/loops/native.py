@@ -128,7 +128,7 @@ def _native(
         return lambda arrays, p, control: function(eqx.combine(arrays, others), p, control)
 
     try:
-        row = _row(args, progress)
+        row = row_contents(args, progress)
         return (StepLoop.of(with_all(more), with_all(advance_to_frame), args, progress, row, report, pattern),)
     except UnsupportedNativeOperation as reason:
         if isinstance(reason, TooManyOperations):
@@ -154,7 +154,7 @@ def frame(p: Progress) -> tuple[Any, Any, Array | None]:
     return p.t, p.carry.state, p.carry.multipliers
 
 
-def _row(args: Any, p: Progress) -> tuple[Any, ...]:
+def row_contents(args: Any, p: Progress) -> tuple[Any, ...]:
     """Contents of a row: a frame, and events if the steps respond to them."""
     return (*frame(p), EventRow.empty(len(p.events.signs), p.carry.state)) if _has_responses(args[0]) else frame(p)
 
@@ -171,7 +171,9 @@ def _on_improved(loops: tuple[StepLoop | None], write: Callable[[], None]) -> No
 
 _STEP_LOOPS: Serialiser[tuple[StepLoop | None]] = Serialiser(
     dump=lambda loops: None if loops[0] is None else (loops[0].code, loops[0].pattern.codes),
-    load=lambda parts, inputs: (StepLoop(parts[0], inputs[0], inputs[1], _row(*inputs), NumberPattern(parts[1])),),
+    load=lambda parts, inputs: (
+        StepLoop(parts[0], inputs[0], inputs[1], row_contents(*inputs), NumberPattern(parts[1])),
+    ),
     watch=_on_improved,
 )
 

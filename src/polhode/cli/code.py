@@ -1,0 +1,92 @@
+"""`polhode code`: the step of a run in C."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from polhode.cli import models
+from polhode.cli.output import (
+    RUN_FAILED,
+    MeshPath,
+    Options,
+    Quiet,
+    Settings,
+    fail,
+    file_errors,
+    parse_settings,
+    say,
+    status_line,
+    usage_errors,
+)
+from polhode.cli.run import Controls, Positions, Problem, Step, Velocities, method_with_options
+
+Target = Annotated[
+    Path,
+    typer.Option("--out", metavar="FILE", help="A .c, which gets a header beside it, or a library, .so or .dylib."),
+]
+Method = Annotated[
+    str | None,
+    typer.Option("--method", "--integrator", help="Name of an integrator; the problem's own by default."),
+]
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option("--input", metavar="NAME", help="A parameter that may change between steps; may be repeated."),
+]
+Parameters = Annotated[
+    list[str] | None,
+    typer.Option("--parameter", metavar="NAME", help="A parameter that stays free; may be repeated."),
+]
+Outputs = Annotated[
+    list[str] | None,
+    typer.Option("--output", metavar="NAME", help="An output to write, all by default; may be repeated."),
+]
+Word = Annotated[str | None, typer.Option("--name", help="What names in C begin with; that of the problem by default.")]
+
+
+def code(
+    problem: Problem,
+    out: Target,
+    method: Method = None,
+    step: Step = None,
+    settings: Settings = None,
+    positions: Positions = None,
+    velocities: Velocities = None,
+    controls: Controls = None,
+    mesh_path: MeshPath = None,
+    option: Options = None,
+    input_: Inputs = None,
+    parameter: Parameters = None,
+    output: Outputs = None,
+    name: Word = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write the step of a method in C, or as a library, with the bytes of `polhode run`."""
+    import polhode as ph
+
+    with usage_errors(), file_errors():
+        options = parse_settings(option, "--option")
+        with status_line(f"building {problem}", not quiet):
+            initial_value_problem, _ = models.get_problem(
+                problem, settings, models.ModelOptions(positions, velocities, controls, mesh_path)
+            )
+        integrator = method_with_options(initial_value_problem, method, options)
+        h = initial_value_problem.h if step is None else step
+        try:
+            with status_line(f"writing {out}", not quiet):
+                ph.export_code(
+                    initial_value_problem,
+                    integrator,
+                    out,
+                    h=h,
+                    inputs=input_ or (),
+                    parameters=parameter or (),
+                    outputs=output,
+                    name=name,
+                )
+        except ph.CompilerError as error:
+            fail(str(error), RUN_FAILED)
+    if not quiet:
+        say(f"written to {out}, with its header {out.with_suffix('.h').name} beside it")

@@ -1,0 +1,99 @@
+"""The function `polhode.export_code`."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from polhode import checks
+from polhode.code_export import c_compiler, refusals
+from polhode.code_export.exported_step import ExportedStep
+from polhode.code_export.free_numbers import FreeNumbers
+from polhode.code_export.library import Library, library_of
+from polhode.code_export.structs import identifier
+from polhode.compiler.llvm.types import UnsupportedNativeOperation
+from polhode.compiler.placement import with_default_device
+from polhode.events.event import Event, flatten_events
+from polhode.integrators.base import AbstractIntegrator
+from polhode.jax_context import check_environment
+from polhode.problem import Problem
+from polhode.replacement import replacement
+from polhode.simulation.step_request import positive_step
+
+SUFFIXES = (".c", ".so", ".dylib")
+
+
+@with_default_device
+def export_code(
+    problem: Problem,
+    method: AbstractIntegrator | str | None,
+    path: str | Path,
+    *,
+    h: float,
+    inputs: str | Sequence[str] = (),
+    parameters: str | Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    events: Sequence[Event] | Event = (),
+    name: str | None = None,
+) -> Path:
+    """Writes the step of a method for a problem in C, and returns the path.
+
+    Compiled with `-ffp-contract=off` and the same C library, the steps are those of `simulate` with this constant step,
+    to the byte. The code is C99: one file that needs the standard library only, allocates no memory and has no state
+    of its own. Its header says what it takes on the stack.
+
+    - `.c`: the file, and its header `.h` beside it. - `.so`, `.dylib`: a library, which `cc` makes, and the header.
+
+    **Arguments:**
+
+    - `problem`, `method`: as for `simulate`, with None for the recommended method.
+    - `h`: the constant step.
+    - `inputs`: names of numeric parameters of the problem that may change between steps, such as a motor's torque;
+      they keep their value within a step.
+    - `parameters`: names of those that stay free but don't change during a run; all other numbers become constants.
+    - `outputs`: names of those to write, with `invariants.…` and `residuals.…`; all by default.
+    - `events`: as for `simulate`; those that end a run or change the system can't be exported.
+    - `name`: what names in C begin with; that of the problem by default.
+
+    **Raises** ValueError for what can't be exported, with the reason and a remedy, before anything is computed;
+    OSError if the file can't be written; `CompilerError` if the C compiler fails.
+    """
+    check_environment()
+    path = Path(path)
+    if not isinstance(problem, Problem):
+        raise checks.not_a_problem(problem, "a Problem")
+    if path.suffix not in SUFFIXES:
+        raise ValueError(f"`path` must end in {', '.join(SUFFIXES)}, got `{path.name}`.")
+    step = positive_step("h", h, "Exported steps go forward in time.")
+    word = identifier(problem.name if name is None else checks.word("name", name, "beginning of names in C"))
+    if name is not None and word != name:
+        raise ValueError(f"`name` must be a word that C takes for a name, got {name!r}; such as {word!r}.")
+    compiler = None if path.suffix == ".c" else c_compiler.find()
+    free = FreeNumbers.of(problem, () if parameters is None else parameters, inputs)
+    try:
+        recorded = ExportedStep.of(problem, method, step, free, flatten_events(events), outputs)
+        library = library_of(recorded, word, problem.name)
+    except UnsupportedNativeOperation as reason:
+        used = method if isinstance(method, str) else problem.integrator
+        raise refusals.no_code(reason, problem.name, used) from None
+    _write(library, word, path, compiler)
+    return path
+
+
+def _write(library: Library, name: str, path: Path, compiler: str | None) -> None:
+    """Writes the files; the source includes the header by its name."""
+    header = path.with_suffix(".h")
+    source = library.source.replace(f'#include "{name}.h"', f'#include "{header.name}"')
+    if compiler is None:
+        with replacement(path) as file:
+            file.write_text(source, encoding="utf-8")
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            code = Path(folder) / f"{name}.c"
+            code.write_text(source, encoding="utf-8")
+            (Path(folder) / header.name).write_text(library.header, encoding="utf-8")
+            with replacement(path) as file:
+                c_compiler.make_library(compiler, code, file)
+    with replacement(header) as file:
+        file.write_text(library.header, encoding="utf-8")

@@ -1,0 +1,77 @@
+"""What can't leave Python, refused with the reason and a remedy before anything is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from polhode import checks
+from polhode.name_errors import unknown_name
+from polhode.simulation.events.detection import EventDetectingStepper
+from polhode.simulation.events.handler import EventHandler
+from polhode.simulation.stepping.stepper import AbstractStepper
+from polhode.simulation.task import Task
+
+
+def check_task(task: Task) -> None:
+    """Raises ValueError for systems and methods whose steps depend on what the host does between them."""
+    system = task.run_system.system
+    times = np.unique(np.concatenate([np.ravel(system.breakpoints()), np.ravel(system.kinks())])).astype(float)
+    times = times[times >= task.t0]
+    if times.size:
+        raise ValueError(
+            f"Loads of the model jump or have kinks at t = {', '.join(f'{t:g}' for t in times[:5])}"
+            f"{' …' if times.size > 5 else ''}, where `simulate` ends a step, and exported steps have one length. Make "
+            "what changes there a `polhode.Parameter`, name it in `inputs`, and call the function `…_jump` after "
+            "setting it."
+        )
+    plan = task.events
+    if plan.first_located < len(plan.events):
+        raise ValueError(
+            f"`{task.integrator_name}` ends steps where contacts close, open, stick or slide, and changes its "
+            "equations there, which only Python can do. Take `moreau`, whose steps go across impacts."
+        )
+    if plan.holds_contacts:
+        resting = [event.name for event in plan.events if getattr(event.action, "rests", False)]
+        raise ValueError(
+            f"The contact of {_quoted_names(resting)} may come to rest, where the equations change, which only Python "
+            "can do. Give `rests_below` to the impact, which ends the run there, or let shapes touch and take `moreau`."
+        )
+
+
+def check_events(stepper: AbstractStepper, handler: EventHandler | None) -> None:
+    """Raises ValueError for events that compiled steps leave to the host."""
+    if handler is None or not isinstance(stepper, EventDetectingStepper):
+        return
+    if stepper.responses is None:
+        raise ValueError(
+            "The impacts of a model of this size are computed by Python between steps. Let shapes touch, "
+            "`model.add_contact`, and take `moreau`, whose steps go across impacts."
+        )
+    names = [event.name for event in handler.plan.events if event.change is not None]
+    if names:
+        raise ValueError(
+            f"Event {_quoted_names(names)} changes the system, which only Python can do. Leave it out, or make what it "
+            "changes a `polhode.Parameter`, name it in `inputs`, and set it from the program that calls the steps."
+        )
+
+
+def check_outputs(names: Sequence[str], candidates: Iterable[str]) -> None:
+    """Raises `UnknownName` for outputs that there are not."""
+    every = list(candidates)
+    for name in checks.sequence("outputs", names, "names of outputs"):
+        if name not in every:
+            raise unknown_name("output", name, every)
+
+
+def no_code(reason: Exception, problem: str, method: str) -> ValueError:
+    """The error for functions that have no machine code."""
+    return ValueError(
+        f"The step of `{method}` for problem `{problem}` can't be exported: there is no C for {reason}. Functions of "
+        "users must be made of `jax.numpy`, without callbacks to Python; models must be small enough for machine code."
+    )
+
+
+def _quoted_names(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
