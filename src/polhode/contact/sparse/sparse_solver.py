@@ -56,10 +56,10 @@ class _Round(NamedTuple):
 
 _FINE = 1e-6
 
-SOLVED, ACCEPTED, BROKEN = 1e-8, 1e-5, 1e-4
-"""Relative residuals: up to the first one a step counts as solved to what its problem allows; at the second one
-searches among entangled bodies end; above the third one a step is not solved. The second one is that of a velocity of
-1e-5 of what a contact has to stop in a step: at rest 0.5 µm/s with h = 5 ms."""
+SOLVED, ACCEPTED = 1e-8, 1e-5
+"""Relative residuals: up to the first one a step counts as solved to what its problem allows, above the second one as
+not solved; those between are counted. The second one is that of a velocity of 1e-5 of what a contact has to stop in
+a step: at rest 0.5 µm/s with h = 5 ms."""
 
 _ROUNDS = (
     _Round(sweeps=40, limit=4, enough=_FINE),
@@ -79,6 +79,7 @@ class SparseSolution(NamedTuple):
     """Impulses that satisfy the laws, or the best approximation; `residual`, `solved`: as in `ContactSolution`.
 
     - `iterations`: of Newton's method. - `sweeps`: of Gauss–Seidel's.
+    - `fills`: whether contacts are more entangled than rows, towers and trees.
     """
 
     impulses: Impulses
@@ -86,6 +87,7 @@ class SparseSolution(NamedTuple):
     iterations: Int[Array, ""]
     sweeps: Int[Array, ""]
     solved: Bool[Array, ""]
+    fills: Bool[Array, ""]
 
 
 class _Search(NamedTuple):
@@ -135,8 +137,10 @@ def solve(problem: SparseProblem, guess: Float[Array, "k rows"], tolerance: Any 
     none = jnp.zeros((), int)
     start = _Search(z, z, jnp.inf * size, jnp.zeros(()), none, none, jnp.asarray(False))
     _, sweeps, search, _ = jax.lax.while_loop(more, attempt, (none, none, _begin(scaled, z, 0.0, start), z))
-    solved = search.residual <= jnp.maximum(tolerance, BROKEN) * size
-    return SparseSolution(scaled.scale * search.z, search.residual / size, search.iterations, sweeps, solved)
+    solved = search.residual <= jnp.maximum(tolerance, ACCEPTED) * size
+    return SparseSolution(
+        scaled.scale * search.z, search.residual / size, search.iterations, sweeps, solved, edges.fills
+    )
 
 
 def _begin(scaled: ScaledProblem, z: Impulses, softness: Any, before: _Search) -> _Search:

@@ -14,7 +14,7 @@ from polhode.contact.sparse.contact_numbers import POINTS
 from polhode.contact.sparse.free_bodies import ContactRows, FreeBodies
 from polhode.contact.sparse.listed_contacts import ListedContacts, NearPoints
 from polhode.contact.sparse.sparse_problem import SparseProblem
-from polhode.contact.sparse.sparse_solver import ACCEPTED, BROKEN, SOLVED, solve
+from polhode.contact.sparse.sparse_solver import ACCEPTED, SOLVED, solve
 from polhode.integrators.base import Carry, StepInfo
 from polhode.integrators.nonsmooth.contact_conditions import (
     CLOSED,
@@ -36,9 +36,6 @@ from polhode.systems.mechanical.contact_set import ContactLaw
 
 _SWEEPS = 200
 """Sweeps of a step after which sliding takes the law at the end of the step, and an accepted residual is enough."""
-
-_LONG = 5000
-"""Sweeps after which a residual is enough that is not that of a broken law."""
 
 _FIRST, _AHEAD = 1e-6, 1e-2
 """Relative tolerance of contact problems in the first round, and in later ones in parts of the last change."""
@@ -90,6 +87,7 @@ class _Round(NamedTuple):
     number: Int[Array, ""]
     sweeps: Int[Array, ""]
     residual: Array
+    fills: Bool[Array, ""]
 
 
 class SparseMoreau(AbstractImpulseMethod):
@@ -149,17 +147,18 @@ class SparseMoreau(AbstractImpulseMethod):
         _, v = step.start
         size = 1.0 + jnp.max(jnp.abs(v), initial=0.0)
         none, zero = jnp.zeros(len(guess), bool), jnp.zeros((), int)
-        first = _Round(v, guess, jnp.inf * size, jnp.asarray(True), none, none, zero, zero, jnp.zeros(()))
+        first = _Round(
+            v, guess, jnp.inf * size, jnp.asarray(True), none, none, zero, zero, jnp.zeros(()), jnp.asarray(False)
+        )
 
         def more(last: _Round) -> Array:
             scale = 1.0 + jnp.max(jnp.abs(last.x))
             # What a few rounds leave unsolved, more don't solve.
             limit = jnp.where(last.solved, self.max_rounds, min(STEADY_ROUNDS, self.max_rounds))
             settled = (last.change <= self.tolerance * scale) & (last.residual <= self.tolerance)
-            # Beyond a number of sweeps a coarser solution will do.
-            enough = jnp.where(last.sweeps > _LONG, BROKEN, ACCEPTED)
-            coarse = (last.change <= enough * scale) & (last.residual <= enough) & (last.sweeps > _SWEEPS)
-            return ~settled & ~coarse & (last.number < limit)
+            # Beyond a number of sweeps a coarser solution of a heap will do.
+            coarse = (last.change <= ACCEPTED * scale) & (last.residual <= ACCEPTED) & (last.sweeps > _SWEEPS)
+            return ~settled & ~(coarse & last.fills) & (last.number < limit)
 
         factors = step.system.kkt.factor(step.system.mass(step.t, step.middle), (), ())
         return jax.lax.while_loop(more, lambda last: self._round(step, factors, last), first)
@@ -200,7 +199,7 @@ class SparseMoreau(AbstractImpulseMethod):
         settles = ~doubtful | (change <= SETTLES * last.change)
         return _Round(
             velocity, own, change, solution.solved, goes_on, goes_on & settles & (last.sweeps <= _SWEEPS),
-            last.number + 1, last.sweeps + solution.sweeps, solution.residual,
+            last.number + 1, last.sweeps + solution.sweeps, solution.residual, solution.fills,
         )  # fmt: skip
 
     def interpolate(
@@ -253,6 +252,6 @@ def _residual(last: _Round) -> Array:
 
 
 def _result(last: _Round) -> Array:
-    code = jnp.where(_residual(last) > BROKEN, int(Result.newton_not_converged), 0)
+    code = jnp.where(_residual(last) > ACCEPTED, int(Result.newton_not_converged), 0)
     code = jnp.where(last.solved, code, int(Result.contact_unsolved))
     return jnp.where(jnp.isfinite(jnp.sum(last.x)), code, int(Result.nonfinite_state))
