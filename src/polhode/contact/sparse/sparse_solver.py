@@ -102,8 +102,13 @@ class _Search(NamedTuple):
     stalled: Bool[Array, ""]
 
 
-def solve(problem: SparseProblem, guess: Float[Array, "k rows"], tolerance: Any = 1e-10) -> SparseSolution:
-    """The impulses of a contact problem, from those of the step before or zeros; without derivatives."""
+def solve(
+    problem: SparseProblem, guess: Float[Array, "k rows"], tolerance: Any = 1e-10, accepted: float = ACCEPTED
+) -> SparseSolution:
+    """The impulses of a contact problem, from those of the step before or zeros; without derivatives.
+
+    - `accepted`: the relative residual that counts as solved; that of each attempt is in proportion to it.
+    """
     scaled = ScaledProblem.of(problem)
     z = jnp.where(scaled.present, guess / jnp.where(scaled.present, scaled.scale, 1.0), 0.0)
     z = jnp.where(jnp.isfinite(z), z, 0.0)
@@ -111,7 +116,8 @@ def solve(problem: SparseProblem, guess: Float[Array, "k rows"], tolerance: Any 
     alone = jnp.maximum(alone, jnp.max(jnp.abs(scaled.least), initial=0.0))
     size = jnp.where(alone > 0, alone, 1.0)
     edges = Edges.of(problem.rows, problem.active, problem.order)
-    table = [jnp.asarray(column) for column in zip(*_ROUNDS, strict=True)]
+    *columns, coarser = (jnp.asarray(column) for column in zip(*_ROUNDS, strict=True))
+    table = (*columns, coarser * (accepted / ACCEPTED))
     goal = tolerance * size
 
     def more(loop: tuple[Array, Array, _Search, Impulses]) -> Array:
@@ -137,7 +143,7 @@ def solve(problem: SparseProblem, guess: Float[Array, "k rows"], tolerance: Any 
     none = jnp.zeros((), int)
     start = _Search(z, z, jnp.inf * size, jnp.zeros(()), none, none, jnp.asarray(False))
     _, sweeps, search, _ = jax.lax.while_loop(more, attempt, (none, none, _begin(scaled, z, 0.0, start), z))
-    solved = search.residual <= jnp.maximum(tolerance, ACCEPTED) * size
+    solved = search.residual <= jnp.maximum(tolerance, accepted) * size
     return SparseSolution(
         scaled.scale * search.z, search.residual / size, search.iterations, sweeps, solved, edges.fills
     )

@@ -98,6 +98,7 @@ class SparseMoreau(AbstractImpulseMethod):
 
     max_rounds: int = eqx.field(static=True, default=40)
     tolerance: float = eqx.field(static=True, default=1e-10)
+    heap_tolerance: float = eqx.field(static=True, default=ACCEPTED)
 
     def init(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Carry:
         del t, h
@@ -140,7 +141,7 @@ class SparseMoreau(AbstractImpulseMethod):
         record = ListedRecord(near.number, impulses / h, slips, taken, coarse)
         left = memory.keep(labels, impulses, _first_part(step, impulses, after), taken, coarse, lists)
         room = lists.is_complete & ~near.overflows
-        result = jnp.where(room, _result(last), int(Result.too_many_contacts)).astype(jnp.int32)
+        result = jnp.where(room, _result(last, self.heap_tolerance), int(Result.too_many_contacts)).astype(jnp.int32)
         return Carry((q1, v1), left, record.pack()), StepInfo(result, newton_iterations=last.sweeps, residual=residual)
 
     def _search(self, step: _Step, guess: Float[Array, "c rows"]) -> _Round:
@@ -157,7 +158,8 @@ class SparseMoreau(AbstractImpulseMethod):
             limit = jnp.where(last.solved, self.max_rounds, min(STEADY_ROUNDS, self.max_rounds))
             settled = (last.change <= self.tolerance * scale) & (last.residual <= self.tolerance)
             # Beyond a number of sweeps a coarser solution of a heap will do.
-            coarse = (last.change <= ACCEPTED * scale) & (last.residual <= ACCEPTED) & (last.sweeps > _SWEEPS)
+            enough = self.heap_tolerance
+            coarse = (last.change <= enough * scale) & (last.residual <= enough) & (last.sweeps > _SWEEPS)
             return ~settled & ~(coarse & last.fills) & (last.number < limit)
 
         factors = step.system.kkt.factor(step.system.mass(step.t, step.middle), (), ())
@@ -186,7 +188,7 @@ class SparseMoreau(AbstractImpulseMethod):
         )  # fmt: skip
         change = last.change / (1.0 + jnp.max(jnp.abs(last.x)))
         tolerance = jnp.clip(_AHEAD * change, self.tolerance, _FIRST)
-        solution = solve(problem, last.impulses + first_part, tolerance)
+        solution = solve(problem, last.impulses + first_part, tolerance, self.heap_tolerance)
         own = solution.impulses - first_part
         response = step.bodies.respond(step.rows.spread(own, len(step.bodies.mass)))
         velocity = free + _lists_of(system).velocities(system, step.middle, response)
@@ -251,7 +253,7 @@ def _residual(last: _Round) -> Array:
     return jnp.maximum(last.residual, last.change / (1.0 + jnp.max(jnp.abs(last.x))))
 
 
-def _result(last: _Round) -> Array:
-    code = jnp.where(_residual(last) > ACCEPTED, int(Result.newton_not_converged), 0)
+def _result(last: _Round, accepted: float) -> Array:
+    code = jnp.where(_residual(last) > accepted, int(Result.newton_not_converged), 0)
     code = jnp.where(last.solved, code, int(Result.contact_unsolved))
     return jnp.where(jnp.isfinite(jnp.sum(last.x)), code, int(Result.nonfinite_state))
