@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import re
 import shutil
 import subprocess
@@ -178,6 +179,10 @@ def test_what_cannot_be_exported_is_refused_by_name_with_a_remedy(tmp_path):
     refused("may come to rest.*`rests_below`", tmp_path, arm(), "rkmk4", events=rests)
     change = ph.Event(lambda t, state: state[0][0][0] - 1.2, change=lambda t, state, system: system, name="switch")
     refused("`switch` changes the system.*`inputs`", tmp_path, arm(), "rkmk4", events=change)
+    push = ph.Event(lambda t, state: t - 0.1, lambda t, state: (state[0], np.array(state[1])), name="push")
+    refused("action of event `push` can't be traced.*TracerArray.*jax.numpy", tmp_path, top, "rkmk4", events=push)
+    refused("`bdf` can't take this VectorField.*Integrators for it", tmp_path, top, "bdf")
+    refused("Of duration .* can stay free: `t1` is traced", tmp_path, top, "rkmk4", parameters="duration")
 
 
 def test_functions_that_call_python_are_refused(tmp_path):
@@ -186,6 +191,14 @@ def test_functions_that_call_python_are_refused(tmp_path):
     shape = jax.ShapeDtypeStruct((3,), float)
     model.add(ph.forces.Torque(body, lambda t: jax.pure_callback(lambda t: np.zeros(3), shape, t)))
     refused("there is no C for pure_callback.*without callbacks", tmp_path, model.problem(t1=1.0))
+
+
+@needs_compiler
+def test_names_of_problems_end_no_comment(tmp_path):
+    problem = dataclasses.replace(arm(), name='an "arm" */\n\\')
+    file = ph.export_code(problem, "rkmk4", tmp_path / "arm.c", h=1e-3)
+    assert "/* an _arm_ _" in file.with_suffix(".h").read_text()
+    subprocess.run([COMPILER, *STRICT, "-fsyntax-only", file], check=True)
 
 
 @needs_compiler
