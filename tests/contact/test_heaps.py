@@ -52,7 +52,7 @@ def chain(count: int) -> SparseProblem:
     velocity = rows.slips(Spatial(*map(jnp.asarray, speeds)))
     k = len(first)
     return SparseProblem(
-        bodies, rows, rows, velocity, jnp.full((k, 2), 0.4), jnp.ones(k, bool), jnp.zeros(k), None, None,
+        bodies, rows, velocity, jnp.full((k, 2), 0.4), jnp.ones(k, bool), jnp.zeros(k), None, None,
         jnp.arange(count + 1),
     )  # fmt: skip
 
@@ -61,13 +61,13 @@ def test_sweeps_satisfy_the_laws():
     problem = chain(5)
     scaled = ScaledProblem.of(problem)
     zero = jnp.zeros(problem.velocity.shape)
-    sweep = jax.jit(lambda limit: gauss_seidel(scaled, zero, limit, jnp.asarray(1e-14), jnp.asarray(1.0)))
-    z, number, grows = sweep(jnp.asarray(2000))
-    assert not bool(grows)
+    sweep = jax.jit(lambda limit: gauss_seidel(scaled, zero, limit, jnp.asarray(1e-12)))
+    z, left, number = sweep(jnp.asarray(2000))
+    assert float(left) <= 1e-12
     # Each sweep alone goes from neighbour to neighbour; without momentum it takes some thousand.
     assert int(number) < 500
     assert broken_laws(problem, np.asarray(scaled.scale * z)) < 1e-10
-    early, *_ = sweep(jnp.asarray(5))
+    early, *_ = sweep(jnp.asarray(10))
     assert broken_laws(problem, np.asarray(scaled.scale * early)) > 1e-4, "the laws hold for anything"
 
 
@@ -99,7 +99,7 @@ def test_impulses_are_those_of_matrices():
     zero = jnp.zeros(problem.velocity.shape)
     units = jnp.eye(zero.size).reshape(zero.size, *zero.shape)
     count = len(problem.bodies.mass)
-    column = lambda P: problem.rows.slips(problem.bodies.respond(problem.columns.spread(P, count)))  # noqa: E731
+    column = lambda P: problem.rows.slips(problem.bodies.respond(problem.rows.spread(P, count)))  # noqa: E731
     delassus = jax.vmap(column)(units).reshape(zero.size, zero.size).T
     dense = solve_dense(ContactProblem(delassus, problem.velocity.reshape(-1), problem.friction, problem.active), zero)
     sparse = jax.jit(solve)(problem, zero)

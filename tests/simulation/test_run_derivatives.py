@@ -14,6 +14,9 @@ import polhode as ph
 from polhode.simulation.derivatives import checkpointed_run, run_derivative
 from polhode.simulation.loops import traced
 
+# Some are compared with those of JAX, by XLA.
+pytestmark = pytest.mark.filterwarnings("ignore:XLA compiles this derivative:polhode.CompileTimeWarning")
+
 START = jnp.array([15.0, 9.81, 1.0])
 
 
@@ -240,6 +243,17 @@ def test_gradients_of_systems_that_are_loops_over_arrays(method, expressions):
     assert not expressions
     np.testing.assert_allclose(forward, native, rtol=1e-10)
     np.testing.assert_allclose(native, (function(9.91) - function(9.71)) / 0.2, rtol=1e-6)
+
+
+def test_outputs_that_capture_a_body_do_not_capture_its_model(expressions):
+    """Otherwise a derivative by gravity would be that of an expression of JAX."""
+    chain = ph.problems.get("body-chain", n=2, formulation="minimal")
+
+    def height(gravity):
+        return ph.simulate(chain.replace(gravity=gravity), "rkmk4", h=2e-3, t1=0.02).outputs["tip"][-1, 2]
+
+    jax.grad(height)(9.81)
+    assert not expressions
 
 
 @pytest.mark.exhaustive

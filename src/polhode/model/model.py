@@ -22,7 +22,7 @@ from polhode.contact.rules import ContactRule
 from polhode.flexible.flexible_body import FlexibleBody
 from polhode.joints.named_coordinates import AbstractMeasured
 from polhode.multibody import bodies
-from polhode.multibody.bodies import Body
+from polhode.multibody.bodies import Body, ShapeAdder
 from polhode.multibody.formulations import FORMULATIONS
 from polhode.multibody.parts import AbstractComposite, AbstractForce, AbstractJoint, AbstractPart
 from polhode.multibody.system import MultibodySystem
@@ -72,7 +72,7 @@ class Model:
         self.gravity = checks.array("gravity", gravity, (3,), "acceleration in the inertial frame")
         self._given_gravity = gravity
         self.history = History()
-        self.ground = dataclasses.replace(bodies.ground(), attach=self.add_shape)
+        self.ground = dataclasses.replace(bodies.ground(), attach=ShapeAdder(self.add_shape))
         self.register = Register()
         self.parts: list[tuple[str, AbstractPart]] = []
         self.file_joints: dict[str, AbstractMeasuredPair] = {}
@@ -127,7 +127,7 @@ class Model:
         mass, inertia = fill_shapes(shapes, mass, inertia, density)
         name = self.register.name(name, "body")
         body = bodies.rigid(name, mass, inertia, pose, twist, formulation, check_inertia)
-        return self.register.take(dataclasses.replace(body, shapes=shapes, attach=self.add_shape))
+        return self.register.take(dataclasses.replace(body, shapes=shapes, attach=ShapeAdder(self.add_shape)))
 
     @record_call
     def add_shape(self, body: Body, shape: AbstractShape) -> AbstractShape:
@@ -252,7 +252,7 @@ class Model:
     def add_point(self, *, mass: Any, position: Any, velocity: Any = (0.0, 0.0, 0.0), name: str | None = None) -> Body:
         """Add a mass point: three linear coordinates in every formulation."""
         point = bodies.point(self.register.name(name, "point"), mass, position, velocity)
-        return self.register.take(dataclasses.replace(point, attach=self.add_shape))
+        return self.register.take(dataclasses.replace(point, attach=ShapeAdder(self.add_shape)))
 
     @record_call
     def add_coordinate(

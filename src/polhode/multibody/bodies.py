@@ -20,6 +20,21 @@ SINGLE = ("coordinate", "integral")
 """Kinds that are a single linear coordinate without a position in space."""
 
 
+class ShapeAdder:
+    """Adds shapes to bodies on behalf of a model.
+
+    To fingerprints it is nothing else: functions that capture a body capture neither its model nor, with that, numbers
+    of the model with respect to which there may be derivatives.
+    """
+
+    def __init__(self, add: Callable[[Body, Any], Any]) -> None:
+        self._add = add
+        self._identity = ()
+
+    def __call__(self, body: Body, shape: Any) -> Any:
+        return self._add(body, shape)
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Body:
     """A body of a model, as `Model.add_body` and similar methods return it; a handle for joints, forces and outputs.
@@ -49,7 +64,7 @@ class Body:
     diameter: Any = None
     carrier: str | None = None
     shapes: list[Any] = dataclasses.field(default_factory=list)
-    attach: Callable[..., Any] | None = dataclasses.field(default=None)
+    attach: ShapeAdder | None = None
 
     def add_shape(self, shape: Any) -> Any:
         """Give the body a shape from `polhode.shapes`, besides those that it has; returns it. See `Model.add_shape`."""

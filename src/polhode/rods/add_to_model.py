@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.checks import short_repr
 from polhode.compiler.numpy_jit import numpy_jit
-from polhode.multibody.bodies import Body
+from polhode.multibody.bodies import Body, ShapeAdder
 from polhode.multibody.mechanism.poses import Pose
 from polhode.rods.edge import Edge, EdgeConstraint, EdgeShape
 from polhode.rods.rod import Rod, halves
@@ -112,7 +112,7 @@ def _nodes(
                 u=v[i],
                 omega=omega[i],
                 rod=name,
-                attach=model.add_shape,
+                attach=ShapeAdder(model.add_shape),
             )
         )
         for i in range(count)

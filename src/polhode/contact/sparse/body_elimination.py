@@ -1,6 +1,6 @@
 """Incomplete elimination of the velocities of bodies that contacts couple like springs.
 
-The matrix is $K = M + \\tilde W^T H W$ with a block H for each contact. Bodies are eliminated in a given order, only
+The matrix is $K = M + W^T H W$ with a block H for each contact. Bodies are eliminated in a given order, only
 diagonal blocks change: $D_j = K_{jj} - \\sum_{i<j} K_{ji} D_i^{-1} K_{ij}$. Without fill, as in rows, towers and trees
 of bodies that are numbered from their leaves, this is the exact factorisation.
 """
@@ -77,16 +77,15 @@ class Elimination(NamedTuple):
         cls,
         bodies: FreeBodies,
         rows: ContactRows,
-        columns: ContactRows,
         stiffness: Float[Array, "k rows rows"],
         edges: Edges,
     ) -> Elimination:
-        """Of M + W̃ᵀ H W, H given by contacts."""
-        sides, b = tuple(map(whole, (rows, columns))), len(bodies.mass)
+        """Of M + Wᵀ H W, H given by contacts."""
+        sides, b = whole(rows), len(bodies.mass)
         blocks = []
-        for column in sides[1]:
-            moved = matmul(jnp.swapaxes(column, 1, 2), stiffness)
-            blocks.append([matmul(moved, row) for row in sides[0]])
+        for side in sides:
+            moved = matmul(jnp.swapaxes(side, 1, 2), stiffness)
+            blocks.append([matmul(moved, row) for row in sides])
         k = len(rows.first)
         diagonal = _masses(bodies).at[rows.first].add(blocks[0][0]).at[rows.second].add(blocks[1][1])
         swapped = edges.swapped[:, None, None]

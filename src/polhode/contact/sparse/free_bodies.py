@@ -76,23 +76,12 @@ class ContactRows(NamedTuple):
         linear = zero.at[self.second].add(force).at[self.first].add(-force)
         return Spatial(zero.at[self.second].add(turns[1]).at[self.first].add(-turns[0]), linear)
 
-    def with_drag(self, drag: Float[Array, "k 2"]) -> ContactRows:
-        """The same with normal rows that bring their part of the tangential ones."""
-
-        def combine(rows: Array) -> Array:
-            normal = rows[:, 0] + drag[:, :1] * rows[:, 1] + drag[:, 1:] * rows[:, 2]
-            return jnp.concatenate((normal[:, None], rows[:, 1:]), axis=1)
-
-        linear, of_first, of_second = map(combine, self[2:])
-        return ContactRows(self.first, self.second, linear, of_first, of_second)
-
-    def own_blocks(self, bodies: FreeBodies, columns: ContactRows) -> Float[Array, "k rows rows"]:
-        """Responses of each contact to its own impulses, which act by `columns`."""
+    def own_blocks(self, bodies: FreeBodies) -> Float[Array, "k rows rows"]:
+        """Responses of each contact to its own impulses."""
         mass = (bodies.mass[self.first] + bodies.mass[self.second])[:, None, None]
-        blocks = mass * _products(self.linear, columns.linear)
-        ends = (self.first, self.of_first, columns.of_first), (self.second, self.of_second, columns.of_second)
-        for number, rows, others in ends:
-            moved = jnp.sum(bodies.inertia[number][:, None] * others[:, :, None, :], axis=3)
+        blocks = mass * _products(self.linear, self.linear)
+        for number, rows in ((self.first, self.of_first), (self.second, self.of_second)):
+            moved = jnp.sum(bodies.inertia[number][:, None] * rows[:, :, None, :], axis=3)
             blocks = blocks + _products(rows, moved)
         return blocks
 

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from polhode.compiler.primitives.row_loop import scan_rows
 from polhode.contact.contact_problem import discs
-from polhode.contact.laws import Impulses, radii
+from polhode.contact.laws import Impulses, radii, residual
 from polhode.contact.sparse.body_elimination import whole
 from polhode.contact.sparse.free_bodies import FreeBodies, Spatial
 from polhode.contact.sparse.small_inverses import invert
@@ -23,8 +23,11 @@ from polhode.contact.sparse.sparse_problem import ScaledProblem
 _INNER = 3
 """Iterations for a contact that slides or opens, where its normal and its other impulses need each other."""
 
-DIVERGED = 1e3
-"""The same, in parts of the impulses that stop each contact alone, from which friction of known direction jams them."""
+_BLOCK = 10
+"""Sweeps after which the residual is measured."""
+
+_PATIENCE, _PROGRESS = 4, 0.7
+"""Blocks from which to as many next ones the residual has to fall by this factor, for momentum to stay as it is."""
 
 
 class _Table(NamedTuple):
@@ -48,7 +51,7 @@ class _Table(NamedTuple):
         problem = scaled.problem
         scale = scaled.scale[:, :, None]
         rows = tuple(scale * part for part in whole(problem.rows))
-        ends = zip((problem.rows.first, problem.rows.second), whole(problem.columns), strict=True)
+        ends = zip((problem.rows.first, problem.rows.second), whole(problem.rows), strict=True)
         responses = tuple(_respond(problem.bodies, body, scale * part) for body, part in ends)
         own = scaled.own + jnp.where(scaled.present, 0.0, 1.0)[:, :, None] * jnp.eye(scaled.own.shape[1])
         return cls(rows, responses, own, invert(own), scaled.constant, scaled.step, scaled.least)  # type: ignore[arg-type]
@@ -58,7 +61,6 @@ class _Sweeps(NamedTuple):
     """Where the iteration is: impulses after the last sweep, and those with momentum from which the next one begins.
 
     - `response`, `response_ahead`: velocities of bodies by both. - `theta`: the parameter of the momentum.
-    - `change`: the largest of the last sweep. - `number`: of sweeps.
     """
 
     z: Impulses
@@ -66,60 +68,93 @@ class _Sweeps(NamedTuple):
     ahead: Impulses
     response_ahead: Float[Array, "b 6"]
     theta: Array
-    change: Array
+
+
+class _Search(NamedTuple):
+    """Sweeps so far.
+
+    - `best`: impulses with the lowest residual of all measured ones.
+    - `bold`: whether sweeps have momentum.
+    - `lowest`, `before`: residuals of the last blocks, and of those before them; `since`: how many the last ones are.
+    """
+
+    sweeps: _Sweeps
+    best: Impulses
+    residual: Array
+    bold: Bool[Array, ""]
+    lowest: Array
+    before: Array
+    since: Int[Array, ""]
     number: Int[Array, ""]
 
 
 def gauss_seidel(
-    scaled: ScaledProblem, z: Impulses, limit: Array, goal: Array, size: Array
-) -> tuple[Impulses, Int[Array, ""], Bool[Array, ""]]:
-    """Impulses after at most `limit` sweeps, how many these were, and whether impulses grow without bound.
+    scaled: ScaledProblem, z: Impulses, limit: Array, goal: Array
+) -> tuple[Impulses, Array, Int[Array, ""]]:
+    """Impulses with the lowest residual within `limit` sweeps, this residual, and how many sweeps these were.
 
     One contact after the other, with the others as they are. Sweeps begin ahead of the last impulses, by Nesterov's
-    momentum, which ends where it leads back. The cost of a sweep is linear in the contacts. They end at a change below
-    the goal.
+    momentum, which ends where it leads back. As it may go round in circles where sweeps without it converge, these take
+    over where residuals fall no more, and the other way about. The cost of a sweep is linear in the contacts. They
+    end at a residual of `goal`.
     """
     table, problem = _Table.of(scaled), scaled.problem
     first, second = problem.rows.first, problem.rows.second
     count = jnp.max(jnp.where(jnp.any(scaled.present, axis=1), jnp.arange(len(z)) + 1, 0), initial=0)
 
     def visit(loop: tuple[Array, ...]) -> tuple[Array, ...]:
-        i, V, z, largest = loop
+        i, V, z = loop
         cut = lambda x: jax.lax.dynamic_slice(x, (i, *(0,) * (x.ndim - 1)), (1, *x.shape[1:]))  # noqa: E731
         a, b = first[i], second[i]
         here = tuple(jax.lax.dynamic_slice(V, (body, 0), (1, 6)) for body in (a, b))
-        own = cut(z)
-        new, Va, Vb, change = _rows(_renew, jax.tree.map(cut, table), own, *here)
+        new, Va, Vb = _rows(_renew, jax.tree.map(cut, table), cut(z), *here)
         # One update of both rows, which machine code makes in place.
         V = V.at[jnp.stack((a, b))].set(jnp.concatenate((Va, Vb)), mode="promise_in_bounds")
-        z = jax.lax.dynamic_update_slice(z, new, (i, 0))
-        return i + 1, V, z, jnp.maximum(largest, change[0])
+        return i + 1, V, jax.lax.dynamic_update_slice(z, new, (i, 0))
 
-    def advance(last: _Sweeps) -> _Sweeps:
-        start = jnp.zeros((), count.dtype), last.response_ahead, last.ahead, jnp.zeros(())
-        _, response, z, change = jax.lax.while_loop(lambda x: x[0] < count, visit, start)
+    def sweep(last: _Sweeps, bold: Array) -> _Sweeps:
+        start = jnp.zeros((), count.dtype), last.response_ahead, last.ahead
+        _, response, z = jax.lax.while_loop(lambda x: x[0] < count, visit, start)
         leads_back = jnp.sum((z - last.ahead) * (z - last.z)) < 0
         theta = jnp.where(leads_back, 1.0, last.theta)
         following = 0.5 * (1 + jnp.sqrt(1 + 4 * theta**2))
-        momentum = (theta - 1) / following
+        momentum = jnp.where(bold, (theta - 1) / following, 0.0)
         return _Sweeps(
-            z, response, z + momentum * (z - last.z), response + momentum * (response - last.response),
-            following, change, last.number + 1,
+            z, response, z + momentum * (z - last.z), response + momentum * (response - last.response), following
+        )
+
+    def advance(at: _Search) -> _Search:
+        begin = jnp.zeros((), int), at.sweeps
+        _, last = jax.lax.while_loop(lambda x: x[0] < _BLOCK, lambda x: (x[0] + 1, sweep(x[1], at.bold)), begin)
+        left = _residual(scaled, last.z, Spatial(last.response[:, :3], last.response[:, 3:]))
+        better, lowest = left < at.residual, jnp.minimum(left, at.lowest)
+        ends = at.since == _PATIENCE - 1
+        turns = ends & (lowest > _PROGRESS * at.before)
+        last = last._replace(theta=jnp.where(turns, 1.0, last.theta))
+        return _Search(
+            sweeps=last, best=jnp.where(better, last.z, at.best), residual=jnp.where(better, left, at.residual),
+            bold=at.bold ^ turns, lowest=jnp.where(ends, jnp.inf, lowest),
+            before=jnp.where(turns, jnp.inf, jnp.where(ends, lowest, at.before)),
+            since=jnp.where(ends, 0, at.since + 1), number=at.number + _BLOCK,
         )  # fmt: skip
 
-    def more(last: _Sweeps) -> Array:
-        first = last.number == 0
-        return (last.number < limit) & (first | ((last.change > goal) & (last.change < DIVERGED * size)))
-
-    start: Spatial = scaled.response(z)
-    V = jnp.concatenate((start.angular, start.linear), axis=1)
-    begin = _Sweeps(z, V, z, V, jnp.ones(()), jnp.zeros(()), jnp.zeros_like(limit))
-    last = jax.lax.while_loop(more, advance, begin)
-    return last.z, last.number, last.change >= DIVERGED * size
+    response: Spatial = scaled.response(z)
+    left = _residual(scaled, z, response)
+    V = jnp.concatenate((response.angular, response.linear), axis=1)
+    none, far = jnp.zeros((), int), jnp.asarray(jnp.inf)
+    start = _Search(_Sweeps(z, V, z, V, jnp.ones(())), z, left, jnp.asarray(True), far, far, none, none)
+    last = jax.lax.while_loop(lambda at: (at.number < limit) & (at.residual > goal), advance, start)
+    return last.best, last.residual, last.number
 
 
-def _renew(contact: _Table, z: Array, first: Array, second: Array) -> tuple[Array, Array, Array, Array]:
-    """New impulses of a contact, velocities of its bodies with them, and the largest change."""
+def _residual(scaled: ScaledProblem, z: Impulses, response: Spatial) -> Array:
+    """The largest residual of the laws."""
+    w = scaled.scale * scaled.problem.rows.slips(response) + scaled.constant
+    return jnp.max(jnp.abs(residual(scaled, z, w)), initial=0.0)
+
+
+def _renew(contact: _Table, z: Array, first: Array, second: Array) -> tuple[Array, Array, Array]:
+    """New impulses of a contact, and velocities of its bodies with them."""
     (of_first, of_second), (by_first, by_second) = contact.rows, contact.responses
     w = of_first @ first + of_second @ second + contact.constant
     held = z - contact.inverse @ w
@@ -131,7 +166,7 @@ def _renew(contact: _Table, z: Array, first: Array, second: Array) -> tuple[Arra
         moved, w = _project(contact, moved, w)
     new = jnp.where(contact.step > 0, jnp.where(sticks, held, moved), 0.0)
     d = new - z
-    return new, first + d @ by_first, second + d @ by_second, jnp.max(jnp.abs(d))
+    return new, first + d @ by_first, second + d @ by_second
 
 
 def _project(contact: _Table, z: Array, w: Array) -> tuple[Array, Array]:
@@ -149,10 +184,10 @@ def _project(contact: _Table, z: Array, w: Array) -> tuple[Array, Array]:
     return jnp.concatenate(parts), w
 
 
-def _respond(bodies: FreeBodies, body: Array, columns: Float[Array, "k rows 6"]) -> Float[Array, "k rows 6"]:
+def _respond(bodies: FreeBodies, body: Array, rows: Float[Array, "k rows 6"]) -> Float[Array, "k rows 6"]:
     """Changes of the velocities of bodies by unit impulses."""
-    turned = jnp.sum(bodies.inertia[body][:, None] * columns[:, :, None, :3], axis=3)
-    return jnp.concatenate((turned, bodies.mass[body][:, None, None] * columns[:, :, 3:]), axis=2)
+    turned = jnp.sum(bodies.inertia[body][:, None] * rows[:, :, None, :3], axis=3)
+    return jnp.concatenate((turned, bodies.mass[body][:, None, None] * rows[:, :, 3:]), axis=2)
 
 
 def _rows(function, *arrays):  # type: ignore[no-untyped-def]

@@ -13,9 +13,9 @@ from polhode.contact.sparse.free_bodies import ContactRows, FreeBodies, Spatial
 
 
 class SparseProblem(NamedTuple):
-    r"""$u = W M^{-1} \tilde W^T P + b$ with the laws of `ContactProblem`, for free bodies.
+    r"""$u = W M^{-1} W^T P + b$ with the laws of `ContactProblem`, for free bodies.
 
-    - `rows`, `columns`: W, and W̃ along which impulses act.
+    - `rows`: W.
     - `velocity`: b. - `friction`: coefficients along both tangents. - `active`: slots that hold a contact.
     - `least`: lower bounds of normal impulses. - `drilling`, `rolling`: lengths, or None.
     - `order`: places of the bodies along the heap, in which they are eliminated.
@@ -23,7 +23,6 @@ class SparseProblem(NamedTuple):
 
     bodies: FreeBodies
     rows: ContactRows
-    columns: ContactRows
     velocity: Float[Array, "k rows"]
     friction: Float[Array, "k 2"]
     active: Bool[Array, " k"]
@@ -53,7 +52,7 @@ class ScaledProblem(NamedTuple):
     @classmethod
     def of(cls, problem: SparseProblem) -> ScaledProblem:
         """The scaled problem."""
-        G = problem.rows.own_blocks(problem.bodies, problem.columns)
+        G = problem.rows.own_blocks(problem.bodies)
         k, rows = problem.velocity.shape
         own = (G[:, 0, 0] + G[:, 1, 1] + G[:, 2, 2]) / 3
         active = problem.active & (own > 0)
@@ -69,7 +68,7 @@ class ScaledProblem(NamedTuple):
     def response(self, z: Impulses) -> Spatial:
         """Changes of velocities by impulses."""
         problem = self.problem
-        return problem.bodies.respond(problem.columns.spread(self.scale * z, problem.bodies.mass.shape[0]))
+        return problem.bodies.respond(problem.rows.spread(self.scale * z, problem.bodies.mass.shape[0]))
 
     def product(self, z: Impulses) -> Impulses:
         """Az."""

@@ -43,7 +43,8 @@ class _Round(NamedTuple):
     - `sweeps`: most sweeps of Gauss–Seidel's method before those of Newton's.
     - `softness`: with which that begins: more than zero for a continuation.
     - `limit`: of its iterations. - `limit_with_fill`: the same where their linear systems are solved by iterations.
-    - `enough`: relative residual with which the search ends after this attempt, if that is above the tolerance.
+    - `enough`: relative residual with which the search ends after this attempt, if that is above the tolerance, where
+      bodies are entangled.
     """
 
     sweeps: int = 0
@@ -61,20 +62,17 @@ not solved; those between are counted. The second one is that of a velocity of 1
 a step: at rest 0.5 µm/s with h = 5 ms."""
 
 _ROUNDS = (
-    _Round(sweeps=40, limit=4),
-    _Round(sweeps=200, limit=6, enough=_FINE),
-    _Round(sweeps=500, limit=12, enough=_FINE),
-    _Round(softness=CONTINUATION, limit=50, enough=_FINE),
-    _Round(sweeps=1000, enough=ACCEPTED),
-    _Round(sweeps=3000, limit_with_fill=6, enough=ACCEPTED),
+    _Round(sweeps=40, limit=4, enough=_FINE),
+    _Round(sweeps=160, limit=6, enough=_FINE),
+    _Round(sweeps=600, limit=12, enough=ACCEPTED),
+    _Round(softness=CONTINUATION, limit=50, enough=ACCEPTED),
+    _Round(sweeps=2000, limit_with_fill=8, enough=ACCEPTED),
+    _Round(sweeps=3000, enough=ACCEPTED),
 )
 """An iteration of Newton's method with fill costs as much as some hundred sweeps."""
 
-FEW, MANY = 3, len(_ROUNDS)
-"""Attempts that tell whether there is a solution near the guess, and all of them."""
-
-_CHANGE = 0.3
-"""Largest change of a sweep, in parts of the goal for the residual, at which sweeps end."""
+_FEW = 4
+"""Attempts before a coarse solution will do for rows, towers and trees."""
 
 
 class SparseSolution(NamedTuple):
@@ -104,13 +102,8 @@ class _Search(NamedTuple):
     stalled: Bool[Array, ""]
 
 
-def solve(
-    problem: SparseProblem, guess: Float[Array, "k rows"], tolerance: Any = 1e-10, attempts: Any = MANY
-) -> SparseSolution:
-    """The impulses of a contact problem, from those of the step before or zeros; without derivatives.
-
-    - `attempts`: `FEW` or `MANY`.
-    """
+def solve(problem: SparseProblem, guess: Float[Array, "k rows"], tolerance: Any = 1e-10) -> SparseSolution:
+    """The impulses of a contact problem, from those of the step before or zeros; without derivatives."""
     scaled = ScaledProblem.of(problem)
     z = jnp.where(scaled.present, guess / jnp.where(scaled.present, scaled.scale, 1.0), 0.0)
     z = jnp.where(jnp.isfinite(z), z, 0.0)
@@ -124,22 +117,22 @@ def solve(
     def more(loop: tuple[Array, Array, _Search, Impulses]) -> Array:
         count, _, search, _ = loop
         # Without fill, Newton's method comes to the tolerance.
-        coarse = jnp.where(edges.fills | (count > FEW), table[-1][count - 1], 0.0)
+        coarse = jnp.where(edges.fills | (count >= _FEW), table[-1][count - 1], 0.0)
         enough = jnp.where(count == 0, _SAME, jnp.maximum(tolerance, coarse))
-        return (count < attempts) & (search.residual > enough * size)
+        return (count < len(_ROUNDS)) & (search.residual > enough * size)
 
     def attempt(loop: tuple[Array, Array, _Search, Impulses]) -> tuple[Array, Array, _Search, Impulses]:
         count, total, best, z = loop
-        sweeps, softness, limit, limit_with_fill, _ = (column[count] for column in table)
-        z, number, diverges = gauss_seidel(scaled, z, sweeps, _CHANGE * goal, size)
+        sweeps, softness, limit, limit_with_fill, enough = (column[count] for column in table)
+        # The first sweeps of a step go on where those of the step before have ended, and so come to the tolerance.
+        coarse = jnp.where(edges.fills & (count > 0), enough, 0.0)
+        z, _, number = gauss_seidel(scaled, z, sweeps, jnp.maximum(goal, coarse * size))
         begin = _begin(scaled, z, softness, best)
-        limit = jnp.where(edges.fills, limit_with_fill, limit)
-        end = _newton(scaled, edges, begin, size, tolerance, jnp.where(diverges, 0, limit))
+        end = _newton(scaled, edges, begin, size, tolerance, jnp.where(edges.fills, limit_with_fill, limit))
         z = jnp.where(end.residual < begin.residual, end.z, begin.z)
         lower = end.residual < best.residual
         kept = jax.tree.map(lambda new, old: jnp.where(lower, new, old), end, best)
-        following = jnp.where(diverges, len(_ROUNDS), count + 1)
-        return following, total + number, kept._replace(iterations=end.iterations), z
+        return count + 1, total + number, kept._replace(iterations=end.iterations), z
 
     none = jnp.zeros((), int)
     start = _Search(z, z, jnp.inf * size, jnp.zeros(()), none, none, jnp.asarray(False))
@@ -256,11 +249,11 @@ def _direction(
     stiffness = matmul(inverse, scaled_derivative)
     problem, scale = scaled.problem, scaled.scale
     inner = scale[:, :, None] * stiffness * scale[:, None, :]
-    elimination = Elimination.of(problem.bodies, problem.rows, problem.columns, inner, edges)
+    elimination = Elimination.of(problem.bodies, problem.rows, inner, edges)
 
     def precondition(r: Impulses) -> Impulses:
         y = multiply(inverse, r)
-        moved = elimination.solve(problem.columns.spread(scale * y, len(problem.bodies.mass)))
+        moved = elimination.solve(problem.rows.spread(scale * y, len(problem.bodies.mass)))
         return y - multiply(stiffness, scale * problem.rows.slips(moved))
 
     return krylov.solve(product, precondition, right, _LINEAR, _INNER)[0]

@@ -10,10 +10,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from polhode.contact.sparse.candidates import Candidates
+from polhode.contact.sparse.contact_numbers import POINTS
 from polhode.contact.sparse.free_bodies import ContactRows, FreeBodies
 from polhode.contact.sparse.listed_contacts import ListedContacts, NearPoints
 from polhode.contact.sparse.sparse_problem import SparseProblem
-from polhode.contact.sparse.sparse_solver import ACCEPTED, FEW, MANY, SOLVED, solve
+from polhode.contact.sparse.sparse_solver import ACCEPTED, SOLVED, solve
 from polhode.integrators.base import Carry, StepInfo
 from polhode.integrators.nonsmooth.contact_conditions import (
     CLOSED,
@@ -24,7 +25,7 @@ from polhode.integrators.nonsmooth.contact_conditions import (
 )
 from polhode.integrators.nonsmooth.contact_record import contacts_of, dissipation
 from polhode.integrators.nonsmooth.listed_record import ListedMemory, ListedRecord
-from polhode.integrators.nonsmooth.slide_directions import SlideDirections, against, narrow, persistent, slide
+from polhode.integrators.nonsmooth.slide_directions import narrow, persistent
 from polhode.integrators.nonsmooth.time_stepper import AbstractImpulseMethod
 from polhode.linalg.blocks import apply
 from polhode.result_codes import Result
@@ -38,6 +39,9 @@ _SWEEPS = 200
 
 _FIRST, _AHEAD = 1e-6, 1e-2
 """Relative tolerance of contact problems in the first round, and in later ones in parts of the last change."""
+
+_FLUSH = 1e-5
+"""Gap, in parts of the mean radius of bodies, up to which shapes that come to rest on each other are left apart."""
 
 
 class _Step(eqx.Module):
@@ -55,6 +59,16 @@ class _Step(eqx.Module):
     order: Int[Array, " b"]
     pressed: Bool[Array, " c"]
     first_part: Float[Array, "c rows"]
+
+    @property
+    def gap(self) -> Float[Array, " c"]:
+        """Gaps that steps close.
+
+        Those of flush shapes are none: where four corners come to rest on a face, and the last one would close by some
+        nm, sweeps move impulses from corner to corner until one opens.
+        """
+        gap = self.near.points.gap
+        return jnp.where(jnp.abs(gap) <= _FLUSH * _lists_of(self.system).size, 0.0, gap)
 
     def slips(self, v: Vector) -> Float[Array, "c rows"]:
         """Relative velocities at the contacts."""
@@ -147,9 +161,9 @@ class SparseMoreau(AbstractImpulseMethod):
             return ~settled & ~(coarse & last.fills) & (last.number < limit)
 
         factors = step.system.kkt.factor(step.system.mass(step.t, step.middle), (), ())
-        return jax.lax.while_loop(more, lambda last: self._round(step, factors, last, first), first)
+        return jax.lax.while_loop(more, lambda last: self._round(step, factors, last), first)
 
-    def _round(self, step: _Step, factors: Any, last: _Round, first: _Round) -> _Round:
+    def _round(self, step: _Step, factors: Any, last: _Round) -> _Round:
         system, h, (q0, v0) = step.system, step.h, step.start
         mean = 0.5 * (v0 + last.x)
         force = system.force(step.t, system.flow(q0, mean, 0.5 * h), mean)
@@ -158,24 +172,23 @@ class SparseMoreau(AbstractImpulseMethod):
         change, _ = system.kkt.solve(factors, unbalanced, jnp.zeros(0))
         free = last.x + change
         slips = step.slips(v0), step.slips(free), step.slips(last.x)
-        sliding = _slide_directions(step, last, *slips)
-        columns = step.rows.with_drag(sliding.drag)
-        conditions = close(h, step.law, step.near.points.gap, step.pressed, step.first_part, *slips)
+        goes_on = _slide_on(step, last, *slips)
+        conditions = close(h, step.law, step.gap, step.pressed, step.first_part, *slips)
         first_part = conditions.first_part
-        earlier = step.bodies.respond(columns.spread(first_part, len(step.bodies.mass)))
+        earlier = step.bodies.respond(step.rows.spread(first_part, len(step.bodies.mass)))
+        # Against the sum of both velocities, so along their mean.
+        against = jnp.where(goes_on[:, None], (1 - step.law.tangential_restitution[:, None]) * slips[0][:, 1:3], 0.0)
         problem = SparseProblem(
-            bodies=step.bodies, rows=step.rows, columns=columns,
-            velocity=conditions.target - step.rows.slips(earlier),
-            friction=sliding.friction(step.law), active=step.near.present,
+            bodies=step.bodies, rows=step.rows,
+            velocity=conditions.target.at[:, 1:3].add(against) - step.rows.slips(earlier),
+            friction=step.law.friction, active=step.near.present,
             least=first_part[:, 0], drilling=step.law.drilling, rolling=step.law.rolling, order=step.order,
         )  # fmt: skip
         change = last.change / (1.0 + jnp.max(jnp.abs(last.x)))
         tolerance = jnp.clip(_AHEAD * change, self.tolerance, _FIRST)
-        # Friction of known directions may jam bodies, which doesn't take long to see.
-        attempts = jnp.where(jnp.any(sliding.on), FEW, MANY)
-        solution = solve(problem, last.impulses + first_part, tolerance, attempts)
+        solution = solve(problem, last.impulses + first_part, tolerance)
         own = solution.impulses - first_part
-        response = step.bodies.respond(columns.spread(own, len(step.bodies.mass)))
+        response = step.bodies.respond(step.rows.spread(own, len(step.bodies.mass)))
         velocity = free + _lists_of(system).velocities(system, step.middle, response)
         # Rounds that jump between two states settle between them.
         damps = (last.number >= STEADY_ROUNDS) & (last.number % 3 == 2)
@@ -184,18 +197,10 @@ class SparseMoreau(AbstractImpulseMethod):
         # Where directions of friction don't settle, as of slow sliding, the law at the end of the step takes over.
         doubtful = (last.number >= FREE_ROUNDS) & (last.number < STEADY_ROUNDS)
         settles = ~doubtful | (change <= SETTLES * last.change)
-        after = _Round(
-            velocity, sliding.complete(own), change, solution.solved, sliding.on,
-            sliding.on & settles & (last.sweeps <= _SWEEPS),
+        return _Round(
+            velocity, own, change, solution.solved, goes_on, goes_on & settles & (last.sweeps <= _SWEEPS),
             last.number + 1, last.sweeps + solution.sweeps, solution.residual, solution.fills,
         )  # fmt: skip
-        # Friction of known directions may jam bodies that would stick; then rounds begin again without them.
-        jams = ~solution.solved & jnp.any(sliding.on)
-        again = first._replace(
-            change=after.change, solved=after.solved, slides=after.slides, sweeps=after.sweeps,
-            number=jnp.maximum(after.number, FREE_ROUNDS),
-        )  # fmt: skip
-        return jax.tree.map(lambda new, old: jnp.where(jams, new, old), again, after)
 
     def interpolate(
         self, system: AbstractMechanical, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
@@ -218,15 +223,21 @@ def _gravity(system: Any) -> Array:
     return jnp.sqrt(jnp.sum(system.mechanism.gravity**2))
 
 
-def _slide_directions(step: _Step, last: _Round, before: Array, without: Array, after: Array) -> SlideDirections:
-    """Friction of contacts that slide before and after, against the mean of both velocities; as in `Moreau`."""
+def _slide_on(step: _Step, last: _Round, before: Array, without: Array, after: Array) -> Bool[Array, " c"]:
+    """Contacts that slide before and after, whose friction acts against the mean of both velocities.
+
+    All points of a pair do, or none: of two that hold a body, one would hold it at another velocity than the other one,
+    and impulses between them would grow without an end.
+    """
     goes_on = step.pressed & (step.first_part[:, 0] == 0)
-    before, after = before[:, 1:3], after[:, 1:3]
     number = jnp.where(last.sweeps > _SWEEPS, FREE_ROUNDS, last.number)
-    on = persistent(narrow(goes_on, last.may_slide, number), before, after, without)
-    drag = against(step.law, before + after)
-    own = step.rows.own_blocks(step.bodies, step.rows)[:, 0]
-    return slide(on & (own[:, 0] + jnp.sum(drag * own[:, 1:3], axis=1) > 0), drag)
+    on = persistent(narrow(goes_on, last.may_slide, number), before[:, 1:3], after[:, 1:3], without)
+    # Points of a pair are next to each other.
+    pair = step.near.number // POINTS
+    holds = (step.pressed | (last.impulses[:, 0] > 0)) & ~on
+    for shift in range(1 - POINTS, POINTS):
+        on = on & ~(jnp.roll(holds, shift) & (jnp.roll(pair, shift) == pair))
+    return on
 
 
 def _first_part(step: _Step, impulses: Float[Array, "c rows"], after: Float[Array, "c rows"]) -> Array:
