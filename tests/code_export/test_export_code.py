@@ -148,6 +148,7 @@ def test_parameters_and_inputs_have_the_bytes_of_a_run_with_their_values(tmp_pat
 
 
 @needs_compiler
+@pytest.mark.exhaustive
 def test_arrays_become_loops(tmp_path):
     step, *_ = check_bytes(tmp_path, ph.problems.get("torus"), h=2.0**-13, count=20, options=("-O0",))
     assert "for (int64_t" in step.source.read_text()
@@ -155,6 +156,7 @@ def test_arrays_become_loops(tmp_path):
 
 
 @needs_compiler
+@pytest.mark.exhaustive
 def test_events_of_the_model_happen_within_steps(tmp_path):
     events = ph.events.impact(lambda t, state, system: 1.2 - state[0][0][0], restitution=0.7, rests_below=1e-3)
     _, _, run = check_bytes(tmp_path, arm(), "rkmk4", 2.0**-8, options=("-O0",), events=events)
@@ -188,6 +190,7 @@ def test_what_cannot_be_exported_is_refused_by_name_with_a_remedy(tmp_path):
     refused("Of duration .* can stay free: `t1` is traced", tmp_path, top, "rkmk4", parameters="duration")
 
 
+@pytest.mark.exhaustive
 def test_functions_that_call_python_are_refused(tmp_path):
     model = ph.Model()
     body = model.add_body(mass=1.0, inertia=(1.0, 1.0, 1.0), name="body")
