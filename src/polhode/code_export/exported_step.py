@@ -111,7 +111,7 @@ class _Recorder:
         inner = constant_steps(task.t0, task.t1, self.h, self.h, 0, _ENDLESS, 0.0)
         handler = handler_at(Start(task.state0), task.events)
         stepper = inner if handler is None else handler.stepper(inner)
-        refusals.check_events(stepper, handler)
+        refusals.check_events(task, stepper, handler)
         return frozen((stepper, task.run_system.system, task.integrator))
 
     def begin(self) -> Progress:
@@ -122,12 +122,21 @@ class _Recorder:
 
     def _numbers_for(self, values: Values) -> tuple[Task, list[Any]]:
         """The task with other parameters and inputs, and its arrays."""
-        task = _task(self.free.problem(self.problem, values), self.task.integrator, self.events)
+        names = ", ".join((*self.free.parameters, *self.free.inputs))
+        try:
+            task = _task(self.free.problem(self.problem, values), self.task.integrator, self.events)
+        except (TypeError, ValueError) as error:
+            # What JAX says of values that decide in Python, and checks of numbers that must be known.
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            raise ValueError(
+                f"Of {names} of problem `{self.problem.name}`, not all can stay free: {reason} Leave out what decides "
+                "more than numbers in the equations: what isn't named becomes a constant."
+            ) from error
         leaves, structure = jax.tree.flatten(eqx.filter(self._parts(task), eqx.is_array))
         shapes = [(jnp.shape(x), jnp.result_type(x)) for x in leaves]
         if structure != self.structure or shapes != [(jnp.shape(x), jnp.result_type(x)) for x in self.leaves]:
             raise ValueError(
-                f"Other values of {', '.join((*self.free.parameters, *self.free.inputs))} change the equations of "
+                f"Other values of {names} change the equations of "
                 f"problem `{self.problem.name}`, and not only their numbers. Leave them out of `parameters` and "
                 "`inputs`: what isn't named becomes a constant."
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -25,6 +26,9 @@ from polhode.systems.mechanical import AbstractMechanical
 
 _BLOCKS = 1000
 """Events in one step, above which it ends with `events_accumulate`."""
+
+_OTHER = re.compile(r"[^\w .,:;+()-]")
+"""What would end a comment or a string in C, or mean something else there."""
 
 _MARGIN = 1024
 """Bytes on the stack of the functions in the header themselves, besides their arrays."""
@@ -51,7 +55,8 @@ class _Writer:
     """Writes one library."""
 
     def __init__(self, step: ExportedStep, name: str, problem: str) -> None:
-        self.step, self.name, self.problem = step, name, problem
+        # Names come from files, too, and this one is part of a comment and of a string.
+        self.step, self.name, self.problem = step, name, _OTHER.sub("_", problem)
         self.blocks = step.steps.build(self._printer("block"), native.pattern_of((step.numbers,)))
         calls = {"initial": step.initial, "observe": step.observe}
         calls |= {} if step.restart is None else {"restart": step.restart}
@@ -410,7 +415,8 @@ _HEADER = """\
    bounded by the largest number of iterations of the method. Units: {units}.
 
    Stack of a call: at most {stack} bytes.
-   Operations of a step: {operations}, where loops that iterate go round once. */
+   Operations of one pass through a step, with all branches: {operations}. Loops that iterate, as Newton's method does,
+   count once and go round until they converge, at most as often as the method allows: this is no bound of time. */
 #ifndef {guard}
 #define {guard}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import jax.numpy as jnp
 import numpy as np
 
 from polhode import checks
@@ -40,7 +41,7 @@ def check_task(task: Task) -> None:
         )
 
 
-def check_events(stepper: AbstractStepper, handler: EventHandler | None) -> None:
+def check_events(task: Task, stepper: AbstractStepper, handler: EventHandler | None) -> None:
     """Raises ValueError for events that compiled steps leave to the host."""
     if handler is None or not isinstance(stepper, EventDetectingStepper):
         return
@@ -55,6 +56,14 @@ def check_events(stepper: AbstractStepper, handler: EventHandler | None) -> None
             f"Event {_quoted_names(names)} changes the system, which only Python can do. Leave it out, or make what it "
             "changes a `polhode.Parameter`, name it in `inputs`, and set it from the program that calls the steps."
         )
+    for k, event in enumerate(handler.plan.events):
+        now = jnp.asarray(task.t0), task.state0
+        reason = stepper.responses.trace_error(k, *now, handler.system, handler.source)
+        if reason:
+            raise ValueError(
+                f"The action of event `{event.name}` can't be traced by JAX: {reason} Write it with jax.numpy, as a "
+                "function of t, state and system that returns a state of the same form; `simulate` calls it in Python."
+            )
 
 
 def check_outputs(names: Sequence[str], candidates: Iterable[str]) -> None:

@@ -102,6 +102,17 @@ class EventResponses(eqx.Module):
         tolerance = min(event.tolerance for event in events)
         return cls(actions, *maps, contacts, jnp.asarray(max_events), for_host, tolerance)
 
+    def trace_error(self, k: int, t: Array, state: State, system: AbstractSystem, source: AbstractSystem) -> str:
+        """Why the action of an event can't be a part of steps; "" if it can, or if it has none."""
+        action, conversion = self.actions[k], Converted(system, self.into, self.back)
+        if action is None:
+            return ""
+        try:
+            jax.eval_shape(lambda t, state: _apply(action, t, state, conversion, source), t, state)
+        except Exception as error:
+            return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+        return ""
+
     def __call__(
         self, w: EventState, t: Array, state: State, system: AbstractSystem, source: AbstractSystem
     ) -> tuple[Response, EventState]:
