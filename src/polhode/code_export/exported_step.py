@@ -36,7 +36,7 @@ _EVENTS = 10**9
 
 
 class Carry(NamedTuple):
-    """What exported code keeps between steps: the time at which it began, and the progress of the run."""
+    """The numbers that exported code keeps between steps: the time at which it began, and the progress of the run."""
 
     t0: Any
     progress: Progress

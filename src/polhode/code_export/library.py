@@ -13,6 +13,7 @@ import numpy as np
 import polhode
 from polhode.code_export.exported_step import ExportedStep
 from polhode.code_export.structs import Member, members_of, named_members, struct
+from polhode.code_export.templates import FLAGS, HEADER, MAIN
 from polhode.compiler.c.array_printer import CFunction, print_function
 from polhode.compiler.c.expressions import literal
 from polhode.compiler.c.prelude import PRELUDE
@@ -28,7 +29,7 @@ _BLOCKS = 1000
 """Events in one step, above which it ends with `events_accumulate`."""
 
 _OTHER = re.compile(r"[^\w .,:;+()-]")
-"""What would end a comment or a string in C, or mean something else there."""
+"""Characters that would end a comment or a string in C, or mean something else there."""
 
 _MARGIN = 1024
 """Bytes on the stack of the functions in the header themselves, besides their arrays."""
@@ -119,7 +120,7 @@ class _Writer:
         structs = [struct(f"{n}_{what}", [m.declaration for m in members]) for what, members in self._structs()]
         defaults = [f"extern const {n}_{what} {n}_default_{what};" for what, m in self._free() if m]
         units = "SI, unless the model has others"
-        return _HEADER.format(
+        return HEADER.format(
             name=n,
             NAME=n.upper(),
             guard=guard,
@@ -175,7 +176,7 @@ class _Writer:
             *self._public(),
             self._main(),
         )
-        return "\n".join(("/* " + _FLAGS + " */", *parts))
+        return "\n".join(("/* " + FLAGS + " */", *parts))
 
     def _public(self) -> list[str]:
         """The functions of the header."""
@@ -201,7 +202,7 @@ class _Writer:
         space = max(function.workspace, 1)
         return [f"slot workspace[{space}];", f"(void){function.name}({', '.join((*arguments, 'workspace'))});"]
 
-    def _values(self, *which: str) -> list[str]:
+    def _values(self) -> list[str]:
         """Parameters and inputs in slots, where functions read them."""
         lines = []
         for what, members in self._free():
@@ -284,10 +285,9 @@ class _Writer:
             f"const double T0 = {literal(np.float64(step.task.t0))};",
             f"memcpy(carry, {n}_begin, sizeof *carry);",
             f"if ({' && '.join(same)}) {{ return (int32_t)carry->result; }}",
-            f"const {n}_state state = carry->state;",
+            f"{'' if step.free_state else 'const '}{n}_state state = carry->state;",
         ]
         if step.free_state:
-            lines[-1] = f"{n}_state state = carry->state;"
             lines += [f"slot changed[{self.changed}];", *self._change()]
             sizes = [8 * int(np.size(x)) for x in jax.tree.leaves(step.task.state0)]
             at = self.now
@@ -343,7 +343,7 @@ class _Writer:
         n = self.name
         passed = ", ".join(f"&{n}_default_{what}" for what in self._pointers)
         comma = f"{passed}, " if passed else ""
-        return _MAIN.format(name=n, NAME=n.upper(), passed=comma, t0=literal(np.float64(self.step.task.t0)))
+        return MAIN.format(name=n, NAME=n.upper(), passed=comma, t0=literal(np.float64(self.step.task.t0)))
 
 
 def _carry_members(step: ExportedStep, name: str) -> tuple[list[Any], list[Any]]:
@@ -403,85 +403,3 @@ def _initialisers(members: Sequence[Member], texts: Sequence[str]) -> list[str]:
 
 def _function(head: str, lines: Sequence[str]) -> str:
     return "\n".join((f"{head} {{", *(f"  {line}" for line in lines), "}"))
-
-
-_FLAGS = "Compile with -std=c99 -O2 -ffp-contract=off, without -ffast-math: then results have the bytes of polhode's."
-
-_HEADER = """\
-/* {problem}: steps of {method} with h = {h}, written by polhode {version} (model {digest}).
-
-   Compile with -std=c99 -O2 -ffp-contract=off, without -ffast-math. Functions allocate nothing, keep nothing between
-   calls and change only what pointers lead to, so that several models, and threads, may use them at once. All loops are
-   bounded by the largest number of iterations of the method. Units: {units}.
-
-   Stack of a call: at most {stack} bytes.
-   Operations of one pass through a step, with all branches: {operations}. Loops that iterate, as Newton's method does,
-   count once and go round until they converge, at most as often as the method allows: this is no bound of time. */
-#ifndef {guard}
-#define {guard}
-
-#include <stdint.h>
-
-#ifdef __cplusplus
-extern "C" {{
-#endif
-
-#define {NAME}_H_STEP {h}
-#define {NAME}_OUTPUTS {count}
-
-/* Results of {name}_start and {name}_step; after a failure the state is the last good one, and steps do nothing. */
-enum {name}_result {{
-{codes}
-}};
-
-{structs}
-
-{defaults}extern const char *const {name}_output_names[{NAME}_OUTPUTS];
-
-/* Begins at time t0. With the defaults these are the numbers that `simulate` begins with. */
-{start}
-/* Begins at time t0 in another state, which must keep the constraints of the model. */
-{start_from}
-/* One step of {NAME}_H_STEP. */
-{step}
-{jump}/* Outputs, invariants and residuals of the present state. */
-{read}
-/* Model, method and step. */
-{about}
-{hash}
-
-#ifdef __cplusplus
-}}
-#endif
-
-#endif
-"""
-
-_MAIN = """
-#ifdef {NAME}_MAIN
-#include <stdio.h>
-#include <stdlib.h>
-
-/* Prints time and outputs as a table: arguments are the number of steps, and how many there are between rows. */
-int main(int count, char **arguments) {{
-  const long steps = count > 1 ? atol(arguments[1]) : 1000, every = count > 2 ? atol(arguments[2]) : 1;
-  {name}_carry carry;
-  {name}_outputs outputs;
-  double row[{NAME}_OUTPUTS];
-  int32_t result = {name}_start({passed}{t0}, &carry);
-  printf("t");
-  for (int k = 0; k < {NAME}_OUTPUTS; ++k) {{ printf(",%s", {name}_output_names[k]); }}
-  for (long n = 0; n <= steps && result == 0; ++n) {{
-    if (n % (every > 0 ? every : 1) == 0) {{
-      {name}_read({passed}&carry, &outputs);
-      memcpy(row, &outputs, sizeof row);
-      printf("\\n%.17g", carry.t);
-      for (int k = 0; k < {NAME}_OUTPUTS; ++k) {{ printf(",%.17g", row[k]); }}
-    }}
-    if (n < steps) {{ result = {name}_step({passed}&carry); }}
-  }}
-  printf("\\n");
-  return (int)result;
-}}
-#endif
-"""

@@ -1,4 +1,4 @@
-"""What can't leave Python, refused with the reason and a remedy before anything is computed."""
+"""Problems and methods that can't leave Python, refused with the reason and a remedy before anything is computed."""
 
 from __future__ import annotations
 

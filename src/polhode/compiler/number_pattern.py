@@ -78,7 +78,7 @@ class NumberPattern(NamedTuple):
         return slots
 
     def common(self, slots: np.ndarray) -> NumberPattern:
-        """What of the pattern holds for packed arguments too, (…, slots): itself where all of them are like it."""
+        """The part of the pattern that holds for packed arguments too, (…, slots); itself where all are like it."""
         codes = self._codes
         if not codes.size:
             return self

@@ -123,7 +123,7 @@ def without_unused(body: Body) -> Body:
 
 
 def _collect(body: Body, sources: dict[str, list[str]], needed: list[str]) -> None:
-    """What the value of each variable is made from; `needed` receives what has an effect."""
+    """The operands of the value of each variable; `needed` receives what has an effect."""
     for item in body:
         if not isinstance(item, Line):
             needed += local_names(item.head) if isinstance(item, Braces) else ()

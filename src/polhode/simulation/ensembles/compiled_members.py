@@ -245,10 +245,14 @@ class Program:
 
     def steps_for(self, args: np.ndarray) -> SimdStepLoop | StepLoop:
         """Steps of members with these packed arguments: numbers in which they differ from others are arguments."""
-        pattern = self.steps.pattern.common(args)
-        if pattern is not self.steps.pattern:
-            self.steps, self.why_no_lanes = self._find_steps(pattern)
-        return self.steps
+        # Threads may replace the common ones meanwhile by others that are not for these members.
+        steps = self.steps
+        pattern = steps.pattern.common(args)
+        if pattern is steps.pattern:
+            return steps
+        steps, self.why_no_lanes = self._find_steps(pattern)
+        self.steps = steps
+        return steps
 
     def _find_steps(self, pattern: NumberPattern) -> tuple[SimdStepLoop | StepLoop, str]:
         """Steps with these constants, and why they are not in lanes, if so."""
