@@ -77,7 +77,7 @@ def main() -> None:
                 f"{by}, {turn} run: {wall:.1f} s, {wall * each:.2f} us a step and member (processor {used:.1f} s, "
                 f"{used * each:.2f}), by {runs.stats['by']}"
             )
-        ends[by] = np.asarray(runs.dataset["outputs.velocities"])[:, -1]
+        ends[by] = np.asarray(runs.dataset["state.1"])[:, -1]
         print(f"{by}: {len(runs.failed)} failed, largest speed at the end {np.max(np.abs(ends[by])):.1e}", flush=True)
     if len(ends) == 2:
         print(f"largest difference of speeds: {np.max(np.abs(ends['lanes'] - ends['devices'])):.1e}")
