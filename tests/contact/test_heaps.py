@@ -11,10 +11,10 @@ import polhode as ph
 from polhode.contact.contact_problem import ContactProblem
 from polhode.contact.solver import solve as solve_dense
 from polhode.contact.sparse.free_bodies import ContactRows, FreeBodies, Spatial
-from polhode.contact.sparse.gauss_seidel import gauss_seidel
+from polhode.contact.sparse.gauss_seidel import SweepTable, gauss_seidel
 from polhode.contact.sparse.listed_contacts import ListedContacts
 from polhode.contact.sparse.sparse_problem import ScaledProblem, SparseProblem
-from polhode.contact.sparse.sparse_solver import solve
+from polhode.contact.sparse.sparse_solver import PreparedProblem, solve
 
 G = 9.81
 MASSES = 0.5 + 1.5 * np.arange(10) / 9
@@ -61,7 +61,9 @@ def test_sweeps_satisfy_the_laws():
     problem = chain(5)
     scaled = ScaledProblem.of(problem)
     zero = jnp.zeros(problem.velocity.shape)
-    sweep = jax.jit(lambda limit: gauss_seidel(scaled, zero, limit, lambda _: jnp.asarray(1e-12)))
+    sweep = jax.jit(
+        lambda limit: gauss_seidel(scaled, SweepTable.of(scaled), zero, limit, lambda _: jnp.asarray(1e-12))
+    )
     z, left, number = sweep(jnp.asarray(2000))
     assert float(left) <= 1e-12
     # Each sweep alone goes from neighbour to neighbour; without momentum it takes some thousand.
@@ -102,7 +104,7 @@ def test_impulses_are_those_of_matrices():
     column = lambda P: problem.rows.slips(problem.bodies.respond(problem.rows.spread(P, count)))  # noqa: E731
     delassus = jax.vmap(column)(units).reshape(zero.size, zero.size).T
     dense = solve_dense(ContactProblem(delassus, problem.velocity.reshape(-1), problem.friction, problem.active), zero)
-    sparse = jax.jit(solve)(problem, zero)
+    sparse = jax.jit(solve)(PreparedProblem.of(problem), zero)
     assert bool(dense.solved)
     assert float(sparse.residual) < 1e-10
     np.testing.assert_allclose(sparse.impulses, dense.impulses, atol=1e-8 * float(jnp.max(dense.impulses)))
@@ -289,7 +291,9 @@ def ball_on_dome(h: float, others: int) -> tuple[float, float]:
     """The angle of a ball that has rolled down a fixed sphere for 0.4 s from rest, and its distance from the sphere."""
     model = ph.Model(gravity=(0, 0, -G), units="SI")
     model.ground.add_shape(ph.shapes.Sphere(1.0, name="dome"))
-    model.add_body(mass=1.0, shape=ph.shapes.Sphere(0.1), position=(1.1 * np.sin(0.5), 0, 1.1 * np.cos(0.5)), name="ball")
+    model.add_body(
+        mass=1.0, shape=ph.shapes.Sphere(0.1), position=(1.1 * np.sin(0.5), 0, 1.1 * np.cos(0.5)), name="ball"
+    )
     for k in range(others):
         model.add_body(mass=1.0, shape=ph.shapes.Sphere(0.1), position=(9 + 0.5 * k, 9, 0), name=f"far-{k}")
     model.contacts(friction=0.8)

@@ -31,7 +31,7 @@ _PATIENCE, _PROGRESS = 4, 0.7
 """Blocks from which to as many next ones the residual has to fall by this factor, for momentum to stay as it is."""
 
 
-class _Table(NamedTuple):
+class SweepTable(NamedTuple):
     """Numbers of each contact for a sweep, in scaled units.
 
     - `rows`: of relative velocities, by the velocities of the first and of the second body.
@@ -48,7 +48,8 @@ class _Table(NamedTuple):
     least: Float[Array, " k"]
 
     @classmethod
-    def of(cls, scaled: ScaledProblem) -> _Table:
+    def of(cls, scaled: ScaledProblem) -> SweepTable:
+        """The table of a problem."""
         problem = scaled.problem
         scale = scaled.scale[:, :, None]
         rows = tuple(scale * part for part in whole(problem.rows))
@@ -91,16 +92,16 @@ class _Search(NamedTuple):
 
 
 def gauss_seidel(
-    scaled: ScaledProblem, z: Impulses, limit: Array, goal: Callable[[Array], Array]
+    scaled: ScaledProblem, table: SweepTable, z: Impulses, limit: Array, goal: Callable[[Array], Array]
 ) -> tuple[Impulses, Array, Int[Array, ""]]:
     """Impulses with the lowest residual within `limit` sweeps, this residual, and how many sweeps these were.
 
     One contact after the other, with the others as they are. Sweeps begin ahead of the last impulses, by Nesterov's
     momentum, which ends where it leads back. As it may go round in circles where sweeps without it converge, these take
     over where residuals fall no more, and the other way about. The cost of a sweep is linear in the contacts. They
-    end at a residual of `goal` of their number.
+    end at a residual of `goal` of their number. `table`: of the same contacts, whatever they aim at.
     """
-    table, problem = _Table.of(scaled), scaled.problem
+    table, problem = table._replace(constant=scaled.constant, least=scaled.least), scaled.problem
     first, second = problem.rows.first, problem.rows.second
     count = jnp.max(jnp.where(jnp.any(scaled.present, axis=1), jnp.arange(len(z)) + 1, 0), initial=0)
 
@@ -167,7 +168,7 @@ def gauss_seidel(
 
 
 def _renew(
-    contact: _Table, z: Array, before: Array, momentum: Array, first: Array, second: Array
+    contact: SweepTable, z: Array, before: Array, momentum: Array, first: Array, second: Array
 ) -> tuple[Array, Array, Array, Array]:
     """New impulses of a contact, velocities of its bodies with them, and how far momentum has led ahead of them.
 
@@ -188,7 +189,7 @@ def _renew(
     return new, first + d @ by_first, second + d @ by_second, jnp.sum(d * (new - z))
 
 
-def _defect(contact: _Table, z: Array, first: Array, second: Array) -> Array:
+def _defect(contact: SweepTable, z: Array, first: Array, second: Array) -> Array:
     """The largest residual of the laws of a contact."""
     a = z - contact.step * _velocity(contact, first, second)
     normal = jnp.maximum(a[0], contact.least)
@@ -199,13 +200,13 @@ def _defect(contact: _Table, z: Array, first: Array, second: Array) -> Array:
     return jnp.where(contact.step[0] > 0, left, 0.0)
 
 
-def _velocity(contact: _Table, first: Array, second: Array) -> Array:
+def _velocity(contact: SweepTable, first: Array, second: Array) -> Array:
     """Relative velocities at a contact, in scaled units."""
     of_first, of_second = contact.rows
     return of_first @ first + of_second @ second + contact.constant
 
 
-def _project(contact: _Table, z: Array, w: Array) -> tuple[Array, Array]:
+def _project(contact: SweepTable, z: Array, w: Array) -> tuple[Array, Array]:
     """Impulses of a contact after its normal one and then the others were renewed, and velocities with them."""
     normal = jnp.maximum(z[0] - w[0] / contact.own[0, 0], contact.least)
     w = w + contact.own[:, 0] * (normal - z[0])

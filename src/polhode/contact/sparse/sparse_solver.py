@@ -12,7 +12,7 @@ from polhode.contact.laws import Impulses, linearise, residual
 from polhode.contact.newton_solver import COMPLIANCE, CONTINUATION
 from polhode.contact.sparse import krylov
 from polhode.contact.sparse.body_elimination import Edges, Elimination
-from polhode.contact.sparse.gauss_seidel import gauss_seidel
+from polhode.contact.sparse.gauss_seidel import SweepTable, gauss_seidel
 from polhode.contact.sparse.small_inverses import invert, matmul, multiply
 from polhode.contact.sparse.sparse_problem import ScaledProblem, SparseProblem
 
@@ -86,6 +86,24 @@ class SparseSolution(NamedTuple):
     fills: Bool[Array, ""]
 
 
+class PreparedProblem(NamedTuple):
+    """A contact problem with what solutions need that does not depend on velocities and bounds."""
+
+    scaled: ScaledProblem
+    table: SweepTable
+    edges: Edges
+
+    @classmethod
+    def of(cls, problem: SparseProblem) -> PreparedProblem:
+        """The problem with its tables."""
+        scaled = ScaledProblem.of(problem)
+        return cls(scaled, SweepTable.of(scaled), Edges.of(problem.rows, problem.active, problem.order))
+
+    def aim(self, velocity: Impulses, least: Float[Array, " k"]) -> PreparedProblem:
+        """The same contacts with other velocities b and bounds of normal impulses."""
+        return self._replace(scaled=self.scaled.aim(velocity, least))
+
+
 class _Search(NamedTuple):
     """Where Newton's method is: impulses z, w = Az + c, the largest residual of the laws, and the softness."""
 
@@ -99,19 +117,18 @@ class _Search(NamedTuple):
 
 
 def solve(
-    problem: SparseProblem, guess: Float[Array, "k rows"], tolerance: Any = 1e-10, accepted: float = ACCEPTED
+    problem: PreparedProblem, guess: Float[Array, "k rows"], tolerance: Any = 1e-10, accepted: float = ACCEPTED
 ) -> SparseSolution:
     """The impulses of a contact problem, from those of the step before or zeros; without derivatives.
 
-    - `accepted`: the relative residual that counts as solved, after some hundred sweeps that haven't come to a lower one.
+    - `accepted`: the relative residual that counts as solved after many sweeps, see `_MANY`.
     """
-    scaled = ScaledProblem.of(problem)
+    scaled, edges = problem.scaled, problem.edges
     z = jnp.where(scaled.present, guess / jnp.where(scaled.present, scaled.scale, 1.0), 0.0)
     z = jnp.where(jnp.isfinite(z), z, 0.0)
     alone = jnp.max(jnp.abs(scaled.step * scaled.constant), initial=0.0)
     alone = jnp.maximum(alone, jnp.max(jnp.abs(scaled.least), initial=0.0))
     size = jnp.where(alone > 0, alone, 1.0)
-    edges = Edges.of(problem.rows, problem.active, problem.order)
     table = tuple(jnp.asarray(column) for column in zip(*_ROUNDS, strict=True))
     attempts = len(_ROUNDS)
 
@@ -130,7 +147,7 @@ def solve(
         # Those that Newton's method follows have only the tolerance.
         last = edges.fills | (count == attempts - 1)
         z, _, number = gauss_seidel(
-            scaled, z, jnp.where(last, _MOST, sweeps), lambda number: goal(jnp.where(last, number, 0))
+            scaled, problem.table, z, jnp.where(last, _MOST, sweeps), lambda number: goal(jnp.where(last, number, 0))
         )
         begin = _begin(scaled, z, softness, best)
         end = _newton(scaled, edges, begin, size, tolerance, jnp.where(last, 0, limit))

@@ -105,8 +105,8 @@ class Moreau(AbstractTimeStepper):
         is_listed = system.has_contacts and contacts_of(system).is_listed
         if self.heap_tolerance != ACCEPTED and not is_listed:
             raise ValueError(
-                f"`heap_tolerance`, here {self.heap_tolerance!r}, is for many free bodies, whose contacts are in lists; "
-                "contacts of these are solved to `tolerance`. Leave it out."
+                f"`heap_tolerance`, here {self.heap_tolerance!r}, is for many free bodies, whose contacts are in "
+                "lists; contacts of these are solved to `tolerance`. Leave it out."
             )
         if self.smoothing and is_listed:
             raise ValueError(

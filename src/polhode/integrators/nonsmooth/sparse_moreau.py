@@ -14,7 +14,7 @@ from polhode.contact.sparse.contact_numbers import POINTS
 from polhode.contact.sparse.free_bodies import ContactRows, FreeBodies
 from polhode.contact.sparse.listed_contacts import ListedContacts, NearPoints
 from polhode.contact.sparse.sparse_problem import SparseProblem
-from polhode.contact.sparse.sparse_solver import ACCEPTED, SOLVED, solve
+from polhode.contact.sparse.sparse_solver import ACCEPTED, SOLVED, PreparedProblem, solve
 from polhode.integrators.base import Carry, StepInfo
 from polhode.integrators.nonsmooth.contact_conditions import (
     CLOSED,
@@ -206,15 +206,17 @@ class SparseMoreau(AbstractImpulseMethod):
             limit = jnp.where(last.solved, self.max_rounds, min(STEADY_ROUNDS, self.max_rounds))
             return ~ends & ~coarse & (last.number < limit)
 
-        return jax.lax.while_loop(more, lambda last: self._round(step, factors, last), first)
-
-    def _round(self, step: _Step, factors: Any, last: _Round) -> _Round:
-        system, pose = step.system, last.pose
         problem = SparseProblem(
             bodies=step.bodies, rows=step.rows, velocity=pose.velocity, friction=step.law.friction,
             active=step.near.present, least=pose.first_part[:, 0], drilling=step.law.drilling,
             rolling=step.law.rolling, order=step.order,
         )  # fmt: skip
+        contacts = PreparedProblem.of(problem)
+        return jax.lax.while_loop(more, lambda last: self._round(step, factors, contacts, last), first)
+
+    def _round(self, step: _Step, factors: Any, contacts: PreparedProblem, last: _Round) -> _Round:
+        system, pose = step.system, last.pose
+        problem = contacts.aim(pose.velocity, pose.first_part[:, 0])
         is_final = last.change <= _FIRST
         tolerance = jnp.where(is_final, self.tolerance, _FIRST)
         solution = solve(problem, last.impulses + pose.first_part, tolerance, self.heap_tolerance)
