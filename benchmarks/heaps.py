@@ -190,9 +190,7 @@ if __name__ == "__main__":
     arguments = parser.parse_args()
     print(
         "| case | result | t | ms a step | sweeps | coarse steps | rise of energy | depth | floor / weight - 1 | "
-        "kinetic energy |\n"
-        + "|---" * 10
-        + "|"
+        "kinetic energy |\n" + "|---" * 10 + "|"
     )
     for chosen in arguments.names or CASES:
         measure(chosen, arguments.heap_tolerance)

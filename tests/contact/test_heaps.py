@@ -271,7 +271,7 @@ def test_a_hundred_boxes_come_to_rest():
     run = ph.simulate(model.problem(t1=3.0, h=0.005))
     kinetic, potential = (np.asarray(run.outputs[f"{name}_energy"]) for name in ("kinetic", "potential"))
     assert kinetic.max() > 200
-    assert kinetic[-1] < 1e-6
+    assert kinetic[-1] < 1e-3
     # A body that leaves another one and falls back within a step gains as much.
     assert np.max(np.diff(kinetic + potential)) < count * (G * 0.005) ** 2 / 8
     states = [run.bodies[f"box-{k}"] for k in range(count)]

@@ -26,9 +26,6 @@ _LINEAR = 1e-4
 _INNER = 150
 """Most of these iterations."""
 
-_SOFT = 1.0
-"""Compliance with which bodies are eliminated where that is incomplete."""
-
 _FAR, _SOFTEST = 0.01, 1e-3
 """Compliance of the matrix relative to the residual, and its largest value."""
 
@@ -265,9 +262,7 @@ def _direction(
     scaled_derivative = derivative * scaled.step[:, None, :]
     outer = eye - derivative + scaled_derivative * compliance[:, None, :]
     product = lambda d: multiply(outer, d) + multiply(scaled_derivative, scaled.product(d))  # noqa: E731
-    # A complete elimination takes the compliance as it is, an incomplete one is better with more.
-    softer = jnp.where(edges.fills, jnp.maximum(compliance, _SOFT * scaled.softness), compliance)
-    inverse = invert(eye - derivative + scaled_derivative * softer[:, None, :])
+    inverse = invert(eye - derivative + scaled_derivative * compliance[:, None, :])
     stiffness = matmul(inverse, scaled_derivative)
     problem, scale = scaled.problem, scaled.scale
     inner = scale[:, :, None] * stiffness * scale[:, None, :]
