@@ -334,6 +334,7 @@ def test_a_brake_that_is_negative_or_no_number_ends_the_run(method: str, value: 
         ph.simulate(model.problem("minimal", t1=0.1, h=0.01), method)
 
 
+@pytest.mark.exhaustive
 def test_stops_take_room_as_they_come_near() -> None:
     """Eight bodies fall along guides, and three come to rest on stops."""
     model = ph.Model(gravity=(0, 0, -G))

@@ -105,6 +105,7 @@ def along_axes(x: np.ndarray, R: np.ndarray, size: np.ndarray) -> tuple[float, n
     return np.max(gaps), axes[np.argmax(gaps)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("size", [(1.5, 1.2, 0.5), (0.3, 0.25, 0.2)], ids=["large", "small"])
 def test_a_box_leaves_a_cube_of_triangles_the_shortest_way(size: tuple[float, float, float]) -> None:
     """Where it overlaps triangles of several faces, also of those beside the edge that it has passed."""

@@ -90,6 +90,7 @@ def test_a_ball_bounces_back_to_its_height_and_keeps_its_energy() -> None:
     assert not damped.assemble()[0].invariants()
 
 
+@pytest.mark.exhaustive
 def test_a_ball_rests_at_the_depth_where_the_push_is_its_weight() -> None:
     for exponent in (1.0, 1.5):
         system, state = falling_ball(exponent=exponent)[0].assemble()

@@ -65,6 +65,7 @@ def test_equations_against_newton_with_rods(seed):
     np.testing.assert_allclose(domega, np.cross(q, (a[0] - a[1:]) / L[:, None]), atol=1e-12)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", [0, 1])
 def test_power_balance(seed):
     """Ė = Σ u_i·ẏ_i + Σ M_i·Ω_i, hence energy is kept exactly when the rotors stand still."""
