@@ -49,6 +49,7 @@ def shafts() -> ph.Model:
     return model
 
 
+@pytest.mark.exhaustive
 def test_generalized_alpha_has_stops_and_dry_friction() -> None:
     """A body that friction stops, one that a stop throws back, and one that both hold against its weight."""
     run: Any = ph.simulate(slider(6.0, 2.0)[0].problem("minimal", t1=1.0, h=0.01), "generalized-alpha")

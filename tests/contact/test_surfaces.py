@@ -46,6 +46,7 @@ def touching(first: Any, pose: Any, second: Any) -> ContactPoints:
     return jax.tree.map(lambda each: np.asarray(each)[np.asarray(points.gap) < 0.5 * APART], points)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("x", [(0.07, 0.03), (0.2, 0.2)], ids=["anywhere", "corner over vertex"])
 def test_a_box_touches_a_flat_mesh_in_its_corners(x: tuple[float, float]) -> None:
     for angle, tilt in ((0, 0), (20, 0), (45, 2), (20, -3)):

@@ -30,6 +30,7 @@ def element(**numbers: Any) -> Any:
 STILL = (Twist(jnp.zeros(3), jnp.zeros(3)),)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("exponent", [1.0, 1.5, 3.0])
 def test_force_is_a_power_of_the_depth_and_minus_the_slope_of_the_potential(exponent: float) -> None:
     contact = element(exponent=exponent)

@@ -44,6 +44,7 @@ def motion(problem, t, state):
     return np.asarray(dv), np.asarray(along(problem, lambda t, s: by_name(s).link_rates, t, point))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_equations_against_newton_with_rods(seed):
