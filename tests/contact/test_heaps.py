@@ -276,12 +276,12 @@ def test_a_hundred_boxes_come_to_rest():
     assert np.max(np.diff(kinetic + potential)) < count * (G * 0.005) ** 2 / 8
     states = [run.bodies[f"box-{k}"] for k in range(count)]
     x, R = (np.stack([getattr(body, name)[-1] for body in states]) for name in ("position", "rotation"))
-    assert overlap(x, R, 0.1) < 2e-3
+    assert overlap(x, R, 0.1) < 5e-3
     weights = -run.contacts["floor"].force[-1, 2] / (count * G)
     assert 0.5 < weights < 1 + 1e-6
     # What the floor doesn't carry, friction of the walls does.
     walls = sum(run.contacts[f"wall-{axis}-{sign}"].force[-1, 2] for axis in (0, 1) for sign in (1, -1))
-    assert np.isclose(weights - walls / (count * G), 1, atol=1e-4)
+    assert np.isclose(weights - walls / (count * G), 1, atol=1e-3)
     audit = run.audit()
     assert audit["unsolved_steps"].max_drift == 0
     assert audit["coarse_steps"].max_drift > 0
