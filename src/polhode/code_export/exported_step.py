@@ -36,9 +36,13 @@ _EVENTS = 10**9
 
 
 class Carry(NamedTuple):
-    """The numbers that exported code keeps between steps: the time at which it began, and the progress of the run."""
+    """The numbers that exported code keeps between steps.
+
+    - `t0`, `spacing`: the time at which it began to make steps of this length. - `progress`: that of the run.
+    """
 
     t0: Any
+    spacing: Any
     progress: Progress
 
 
@@ -56,7 +60,8 @@ class ExportedStep:
     - `begin`: what the code keeps between steps, at the start, as `simulate` has it.
     - `steps`: a block of steps. - `leaves`: the arrays of the model that parameters and inputs change, and then the
       arrays of number `free_state` of the initial state; None if nothing is free.
-    - `initial`, `restart`, `observe`: the start of a run, its restart after a jump of inputs, and outputs.
+    - `initial`, `restart`, `observe`: the start of a run, its restart after a jump of inputs or with other steps, where
+      that is asked for, and outputs.
     """
 
     task: Task
@@ -80,8 +85,10 @@ class ExportedStep:
         free: FreeNumbers,
         events: tuple[Event, ...],
         outputs: Any,
+        *,
+        restarts: bool,
     ) -> ExportedStep:
-        """Records the step. Raises ValueError for what can't be exported, with the reason and a remedy.
+        """Records the step; `restarts`: and restarts. Raises ValueError for what can't be exported, with a remedy.
 
         Raises `UnsupportedNativeOperation` where a function has no machine code.
         """
@@ -89,7 +96,7 @@ class ExportedStep:
         refusals.check_task(task)
         recorder = _Recorder(problem, task, h, free, events)
         progress = jax.tree.map(np.asarray, recorder.begin())
-        return recorder.record(Carry(np.float64(task.t0), progress), outputs)
+        return recorder.record(Carry(np.float64(task.t0), np.float64(h), progress), outputs, restarts)
 
 
 def _task(problem: Problem, method: AbstractIntegrator | str | None, events: tuple[Event, ...]) -> Task:
@@ -142,13 +149,13 @@ class _Recorder:
             )
         return task, leaves
 
-    def _with(self, arrays: Any, at: tuple[int, ...], free: Free, t0: Any) -> Any:
-        """Stepper, system and method with free numbers in their places."""
+    def _with(self, arrays: Any, at: tuple[int, ...], free: Free, t0: Any, spacing: Any) -> Any:
+        """Stepper, system and method with free numbers in their places, and steps from t0 on."""
         leaves = jax.tree.leaves(arrays)
         for k, x in zip(at, free.leaves, strict=True):
             leaves[k] = x
         stepper, system, integrator = eqx.combine(jax.tree.unflatten(self.structure, leaves), self.rest)
-        return _beginning_at(stepper, t0), system, integrator
+        return _on_grid(stepper, t0, spacing), system, integrator
 
     def _dependence(self) -> tuple[tuple[int, ...], tuple[int, ...], SingleCall | None]:
         """Numbers of the arrays of the model, and of the initial state, that parameters and inputs change.
@@ -174,30 +181,30 @@ class _Recorder:
 
     # --- functions ----------------------------------------------------------------------------------------------------
 
-    def record(self, begin: Carry, outputs: Any) -> ExportedStep:
+    def record(self, begin: Carry, outputs: Any, restarts: bool) -> ExportedStep:
         """All functions; `begin`: the carry at the start."""
         state = jax.tree.map(np.asarray, self.task.state0)
         at, state_at, leaves_call = self._dependence()
         free = Free(tuple(self.leaves[k] for k in at))
 
         def steps(arrays: Any, now: tuple[Free, Carry], control: Any) -> Any:
-            parts = self._with(arrays, at, now[0], now[1].t0)
+            parts = self._with(arrays, at, now[0], now[1].t0, now[1].spacing)
             progress, kind, row = native.advance_to_frame(parts, now[1].progress, control)
-            return (now[0], Carry(now[1].t0, progress)), kind, row
+            return (now[0], now[1]._replace(progress=progress)), kind, row
 
         def more(arrays: Any, now: tuple[Free, Carry], control: Any) -> Any:
-            return native.more(self._with(arrays, at, now[0], now[1].t0), now[1].progress, control)
+            return native.more(self._with(arrays, at, now[0], now[1].t0, now[1].spacing), now[1].progress, control)
 
         def initial(arrays: Any, free: Free, state: Any, t0: Any) -> Carry:
-            stepper, system, integrator = self._with(arrays, at, free, t0)
-            return Carry(t0, stepper.start(system, integrator, state, keep_previous=False))
+            stepper, system, integrator = self._with(arrays, at, free, t0, begin.spacing)
+            return Carry(t0, begin.spacing, stepper.start(system, integrator, state, keep_previous=False))
 
         def restart(arrays: Any, now: tuple[Free, Carry]) -> Carry:
-            stepper, system, integrator = self._with(arrays, at, now[0], now[1].t0)
+            stepper, system, integrator = self._with(arrays, at, now[0], now[1].t0, now[1].spacing)
             progress = stepper.restart(system, integrator, now[1].progress)
             if isinstance(stepper, EventDetectingStepper):
                 progress = stepper.with_event_state(system, integrator, progress)
-            return Carry(now[1].t0, progress)
+            return now[1]._replace(progress=progress)
 
         now = free, begin
         row = native.row_contents(self.parts, begin.progress)
@@ -210,7 +217,7 @@ class _Recorder:
             StepPrograms.of(more, steps, self.numbers, now, row),
             leaves_call,
             SingleCall.of(initial, numbers=self.numbers, free=free, state=state, t0=begin.t0),
-            SingleCall.of(restart, numbers=self.numbers, now=now) if self.free.inputs else None,
+            SingleCall.of(restart, numbers=self.numbers, now=now) if restarts else None,
             tuple(state_at),
             self._observe(begin, outputs),
         )
@@ -254,9 +261,12 @@ def _flat(tree: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _beginning_at(stepper: AbstractStepper, t0: Any) -> AbstractStepper:
-    """The same steps from another instant on."""
-    where = lambda s: s.t0  # noqa: E731
-    stepper = eqx.tree_at(where, stepper, t0)
+def _on_grid(stepper: AbstractStepper, t0: Any, spacing: Any) -> AbstractStepper:
+    """The same steps, from another instant on and of another length."""
     inner: AbstractSegmentStepper | None = getattr(stepper, "inner", None)
-    return stepper if inner is None else eqx.tree_at(lambda s: s.inner.t0, stepper, t0)
+    stepper = eqx.tree_at(lambda s: s.t0, stepper, t0)
+    grid = lambda s: (s.t0, s.h, s.spacing)  # noqa: E731
+    values = t0, spacing, spacing
+    if inner is None:
+        return eqx.tree_at(grid, stepper, values)
+    return eqx.tree_at(lambda s: grid(s.inner), stepper, values)

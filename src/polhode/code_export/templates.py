@@ -39,7 +39,7 @@ enum {name}_result {{
 {start_from}
 /* One step of {NAME}_H_STEP. */
 {step}
-{jump}/* Outputs, invariants and residuals of the present state. */
+{restarts}/* Outputs, invariants and residuals of the present state. */
 {read}
 /* Model, method and step. */
 {about}
@@ -79,4 +79,11 @@ int main(int count, char **arguments) {{
   return (int)result;
 }}
 #endif
+"""
+
+RESTARTS = """\
+/* To be called after inputs have jumped: rebuilds what the method remembers. They are held within steps. */
+{jump}
+/* From the present time on steps have length h; rebuilds what the method remembers. */
+{resize}
 """
