@@ -124,6 +124,7 @@ def arm(formulation="minimal"):
 
 
 @needs_compiler
+@pytest.mark.exhaustive
 def test_parameters_and_inputs_have_the_bytes_of_a_run_with_their_values(tmp_path):
     problem, h = arm(), 2.0**-10
     step = Exported(tmp_path, problem, "generalized-alpha", h, "-O1", inputs="torque", parameters=["mass", "length"])
@@ -171,7 +172,7 @@ def refused(match, tmp_path, problem, method=None, h=1e-3, file="x.c", **argumen
 
 def test_what_cannot_be_exported_is_refused_by_name_with_a_remedy(tmp_path):
     top = ph.problems.get("heavy-top")
-    refused("must end in .c, .so", tmp_path, top, file="x.fmu")
+    refused("must end in .c, .so", tmp_path, top, file="x.zip")
     refused("`h` must be positive", tmp_path, top, h=-1.0)
     refused("Did you mean `mass`", tmp_path, top, parameters=["masss"])
     refused("'formulation' .* no number", tmp_path, top, parameters=["formulation"])

@@ -10,7 +10,7 @@ from polhode import checks
 from polhode.code_export import c_compiler, refusals
 from polhode.code_export.exported_step import ExportedStep
 from polhode.code_export.fmu import archive
-from polhode.code_export.fmu.binding import MODEL
+from polhode.code_export.fmu.model_header import MODEL
 from polhode.code_export.free_numbers import FreeNumbers
 from polhode.code_export.library import Library, library_of
 from polhode.code_export.structs import identifier
@@ -38,6 +38,7 @@ def export_code(
     outputs: Sequence[str] | None = None,
     events: Sequence[Event] | Event = (),
     name: str | None = None,
+    fmi: str = "3.0",
 ) -> Path:
     """Writes the step of a method for a problem in C, and returns the path.
 
@@ -46,7 +47,7 @@ def export_code(
     of its own. Its header says what it takes on the stack.
 
     - `.c`: the file, and its header `.h` beside it. - `.so`, `.dylib`: a library, which `cc` makes, and the header.
-    - `.fmu`: a unit of FMI 3.0 for co-simulation, with sources, and the library for this platform if there is a `cc`.
+    - `.fmu`: a unit of FMI for co-simulation, with sources, and the library for this platform if there is a `cc`.
 
     **Arguments:**
 
@@ -58,6 +59,7 @@ def export_code(
     - `outputs`: names of those to write, with `invariants.…` and `residuals.…`; all by default.
     - `events`: as for `simulate`; those that end a run or change the system can't be exported.
     - `name`: what names in C begin with, or the name of the unit's library; that of the problem by default.
+    - `fmi`: the version of FMI, "3.0" or "2.0", whose variables are single numbers.
 
     **Raises** ValueError for what can't be exported, with the reason and a remedy, before anything is computed;
     OSError if the file can't be written; `CompilerError` if the C compiler fails.
@@ -68,6 +70,7 @@ def export_code(
         raise checks.not_a_problem(problem, "a Problem")
     if path.suffix not in SUFFIXES:
         raise ValueError(f"`path` must end in {', '.join(SUFFIXES)}, got `{path.name}`.")
+    standard = archive.STANDARDS[checks.choice("fmi", fmi, archive.STANDARDS)]
     step = positive_step("h", h, "Exported steps go forward in time.")
     word = identifier(problem.name if name is None else checks.word("name", name, "beginning of names in C"))
     if name is not None and word != name:
@@ -84,7 +87,7 @@ def export_code(
         used = method if isinstance(method, str) else problem.integrator
         raise refusals.no_code(reason, problem.name, used) from None
     if is_unit:
-        archive.write(path, recorded, library, problem, word, compiler)
+        archive.write(path, recorded, library, problem, word, standard, compiler)
     else:
         _write(library, word, path, compiler)
     return path

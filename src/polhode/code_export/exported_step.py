@@ -60,8 +60,8 @@ class ExportedStep:
     - `begin`: what the code keeps between steps, at the start, as `simulate` has it.
     - `steps`: a block of steps. - `leaves`: the arrays of the model that parameters and inputs change, and then the
       arrays of number `free_state` of the initial state; None if nothing is free.
-    - `initial`, `restart`, `observe`: the start of a run, its restart after a jump of inputs or with other steps, where
-      that is asked for, and outputs.
+    - `initial`, `restart`, `observe`: the start of a run, its restart after a jump of inputs or with other steps, if
+      that is needed, and outputs.
     """
 
     task: Task

@@ -16,7 +16,10 @@ from polhode.simulation.loops import native
 
 
 class Library(NamedTuple):
-    """A file in C and its header; `digest`: of the source, in hexadecimal digits; `interface`: what is in the header."""
+    """A file in C and its header.
+
+    - `digest`: of the source, in hexadecimal digits. - `interface`: what is in the header.
+    """
 
     source: str
     header: str

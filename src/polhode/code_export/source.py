@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -58,7 +58,7 @@ class Source:
         n, step = self.name, self.step
         numbers, begin = Layout(step.numbers), Layout(step.begin)
         tables = [_table(f"{n}_numbers", numbers, step.numbers), _table(f"{n}_begin", begin, step.begin)]
-        values = dict(zip(("parameters", "inputs"), step.free.defaults, strict=True))
+        values: dict[str, Any] = dict(zip(("parameters", "inputs"), step.free.defaults, strict=True))
         for what, members in self.interface.free:
             texts = [literal(np.float64(x)) for array in values[what] for x in np.ravel(array)]
             tables.append(f"const {n}_{what} {n}_default_{what} = {{\n{rows_of(_initialisers(members, texts))}\n}};")
@@ -182,7 +182,10 @@ class Source:
     def _start(self) -> list[str]:
         """The numbers that `simulate` starts with, or, with other parameters, inputs or time, computed ones."""
         n, step = self.name, self.step
-        same = ["t0 == T0", *(f"memcmp({what}, &{n}_default_{what}, sizeof *{what}) == 0" for what in self.interface.pointers)]
+        same = [
+            "t0 == T0",
+            *(f"memcmp({what}, &{n}_default_{what}, sizeof *{what}) == 0" for what in self.interface.pointers),
+        ]
         lines = [
             f"const double T0 = {literal(np.float64(step.task.t0))};",
             f"memcpy(carry, {n}_begin, sizeof *carry);",

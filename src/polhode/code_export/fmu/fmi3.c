@@ -1,64 +1,30 @@
 /* The functions of FMI 3.0 for co-simulation; those that this unit doesn't offer return an error. */
-#include <stdio.h>
-#include <stdlib.h>
 #include "instance.h"
 
-#if defined(_WIN32)
-#define EXPORT __declspec(dllexport)
-#elif defined(__GNUC__)
-#define EXPORT __attribute__((visibility("default")))
-#pragma GCC diagnostic ignored "-Wunused-parameter"
-#else
-#define EXPORT
-#endif
-
-typedef enum { OK, WARNING, DISCARD, ERROR, FATAL } status;
-typedef uint32_t reference;
-typedef const char *text;
 typedef const uint8_t *binary;
 typedef void (*log_function)(void *environment, status, text category, text message);
 typedef void (*update_function)(void *, double, bool, bool, bool, bool, bool *, double *);
 typedef void (*plain_function)(void);
 
-/* An instance with what reports its errors. */
-typedef struct {
-  instance model;
-  log_function log;
-  bool is_logging;
-} unit;
-
-static status say(unit *u, status code, text message) {
-  if (u->log && u->is_logging) { u->log(u->model.environment, code, "logStatusError", message); }
+static status say(instance *m, status code, text message) {
+  if (m->log && m->is_logging) { ((log_function)m->log)(m->environment, code, "logStatusError", message); }
   return code;
 }
 
-static bool is_in(unit *u, int phases, text name) {
-  if (u->model.now.phase & phases) { return true; }
-  char message[128];
-  snprintf(message, sizeof message, "%s can't be called in this state of the unit.", name);
-  (void)say(u, ERROR, message);
-  return false;
-}
-
-/* --- instances --------------------------------------------------------------------------------------------------- */
+/* --- instances and phases ---------------------------------------------------------------------------------------- */
 
 EXPORT text fmi3GetVersion(void) { return "3.0"; }
 
 EXPORT void *fmi3InstantiateCoSimulation(text name, text token, text resources, bool visible, bool logging,
                                          bool events, bool early, const reference required[], size_t count,
                                          void *environment, log_function log, update_function update) {
-  if (!token || strcmp(token, MODEL_TOKEN) != 0 || events) {
-    text message = events ? "This unit has no event mode." : "The instantiation token is that of another unit.";
-    if (log) { log(environment, ERROR, "logStatusError", message); }
+  instance *m = make_instance(name, token, logging, environment, (plain_function)log);
+  if (m && events) {
+    (void)say(m, ERROR, "This unit has no event mode.");
+    free(m);
     return NULL;
   }
-  unit *u = calloc(1, sizeof *u);
-  if (!u) { return NULL; }
-  u->model.environment = environment;
-  u->log = log;
-  u->is_logging = logging;
-  reset(&u->model);
-  return u;
+  return m;
 }
 EXPORT void *fmi3InstantiateModelExchange(text name, text token, text resources, bool visible, bool logging,
                                           void *environment, log_function log) {
@@ -69,134 +35,71 @@ EXPORT void *fmi3InstantiateScheduledExecution(text name, text token, text resou
                                                plain_function lock, plain_function unlock) {
   return NULL;
 }
-EXPORT void fmi3FreeInstance(void *u) { free(u); }
-EXPORT status fmi3Reset(void *u) {
-  reset(&((unit *)u)->model);
+EXPORT void fmi3FreeInstance(instance *m) { free(m); }
+EXPORT status fmi3Reset(instance *m) { return reset(m); }
+EXPORT status fmi3SetDebugLogging(instance *m, bool on, size_t count, const text categories[]) {
+  m->is_logging = on;
   return OK;
 }
-EXPORT status fmi3SetDebugLogging(void *u, bool on, size_t count, const text categories[]) {
-  ((unit *)u)->is_logging = on;
-  return OK;
-}
-
-/* --- phases ------------------------------------------------------------------------------------------------------ */
-
-EXPORT status fmi3EnterInitializationMode(void *u, bool has_tolerance, double tolerance, double start, bool has_stop,
-                                          double stop) {
-  instance *m = &((unit *)u)->model;
-  if (!is_in(u, INSTANTIATED, "fmi3EnterInitializationMode")) { return ERROR; }
+EXPORT status fmi3EnterInitializationMode(instance *m, bool has_tolerance, double tolerance, double start,
+                                          bool has_stop, double stop) {
+  if (!is_in(m, INSTANTIATED, "fmi3EnterInitializationMode")) { return ERROR; }
   m->now.time = start;
   m->now.phase = INITIALIZATION;
   return OK;
 }
-EXPORT status fmi3ExitInitializationMode(void *u) {
-  instance *m = &((unit *)u)->model;
-  if (!is_in(u, INITIALIZATION, "fmi3ExitInitializationMode")) { return ERROR; }
-  settle(m);
-  m->now.phase = STEPPING;
-  return m->now.carry.result == 0 ? OK : say(u, ERROR, messages[m->now.carry.result]);
+EXPORT status fmi3ExitInitializationMode(instance *m) {
+  return is_in(m, INITIALIZATION, "fmi3ExitInitializationMode") ? exit_initialization(m) : ERROR;
 }
-EXPORT status fmi3Terminate(void *u) {
-  if (!is_in(u, STEPPING, "fmi3Terminate")) { return ERROR; }
-  ((unit *)u)->model.now.phase = TERMINATED;
+EXPORT status fmi3Terminate(instance *m) {
+  if (!is_in(m, STEPPING, "fmi3Terminate")) { return ERROR; }
+  m->now.phase = TERMINATED;
   return OK;
 }
-EXPORT status fmi3DoStep(void *u, double time, double size, bool is_final, bool *event, bool *terminate, bool *early,
-                         double *last) {
-  instance *m = &((unit *)u)->model;
-  *event = *terminate = *early = false;
+EXPORT status fmi3DoStep(instance *m, double time, double size, bool is_final, bool *event, bool *terminate,
+                         bool *early, double *last) {
+  *event = *early = *terminate = false;
+  const status code = is_in(m, STEPPING, "fmi3DoStep") ? do_step(m, time, size) : ERROR;
+  *terminate = code == DISCARD;
   *last = m->now.time;
-  if (!is_in(u, STEPPING, "fmi3DoStep")) { return ERROR; }
-  if (!(size > 0.0)) { return say(u, ERROR, "The communication step must be positive."); }
-  if (fabs(time - m->now.time) > ON_GRID * MODEL_H_STEP + 1e-12 * fabs(time)) {
-    return say(u, ERROR, "The communication point isn't the end of the step before.");
-  }
-  const int32_t result = advance(m, time + size);
-  *last = m->now.time;
-  if (result == 0) { return OK; }
-  *terminate = true;
-  return say(u, DISCARD, messages[result]);
+  return code;
 }
 
-/* --- variables --------------------------------------------------------------------------------------------------- */
+/* --- variables and states ---------------------------------------------------------------------------------------- */
 
-EXPORT status fmi3GetFloat64(void *u, const reference references[], size_t count, double values[], size_t total) {
-  size_t at = 0;
-  for (size_t k = 0; k < count; ++k) {
-    size_t size;
-    const double *numbers = values_of(&((unit *)u)->model, references[k], &size);
-    if (!numbers) { return say(u, ERROR, "There is no such variable, or it has no value yet."); }
-    if (size > total - at) { return say(u, ERROR, "There are fewer values than the variables have."); }
-    memcpy(values + at, numbers, size * sizeof *values);
-    at += size;
-  }
-  return at == total ? OK : say(u, ERROR, "There are more values than the variables have.");
+EXPORT status fmi3GetFloat64(instance *m, const reference references[], size_t count, double values[], size_t total) {
+  return get_numbers(m, references, count, values, total);
 }
-EXPORT status fmi3SetFloat64(void *u, const reference references[], size_t count, const double values[], size_t total) {
-  size_t at = 0;
-  for (size_t k = 0; k < count; ++k) {
-    size_t size;
-    double *place = place_of(&((unit *)u)->model, references[k], &size);
-    if (!place) { return say(u, ERROR, "There is no such variable, or it can't be set in this state of the unit."); }
-    if (size > total - at) { return say(u, ERROR, "There are fewer values than the variables have."); }
-    set(&((unit *)u)->model, place, values + at, size);
-    at += size;
-  }
-  return at == total ? OK : say(u, ERROR, "There are more values than the variables have.");
+EXPORT status fmi3SetFloat64(instance *m, const reference references[], size_t count, const double values[],
+                             size_t total) {
+  return set_numbers(m, references, count, values, total);
 }
-
-/* --- states of the unit ------------------------------------------------------------------------------------------ */
-
-EXPORT status fmi3GetFMUState(void *u, void **state) {
-  if (!*state) { *state = malloc(sizeof(snapshot)); }
-  if (!*state) { return say(u, ERROR, "There is no memory for a state."); }
-  memcpy(*state, &((unit *)u)->model.now, sizeof(snapshot));
-  return OK;
-}
-EXPORT status fmi3SetFMUState(void *u, void *state) {
-  if (!state) { return say(u, ERROR, "There is no state."); }
-  memcpy(&((unit *)u)->model.now, state, sizeof(snapshot));
-  ((unit *)u)->model.is_read = false;
-  return OK;
-}
-EXPORT status fmi3FreeFMUState(void *u, void **state) {
-  free(*state);
-  *state = NULL;
-  return OK;
-}
-EXPORT status fmi3SerializedFMUStateSize(void *u, void *state, size_t *size) {
+EXPORT status fmi3GetFMUState(instance *m, void **state) { return copy_bytes(m, &m->now, state); }
+EXPORT status fmi3SetFMUState(instance *m, void *state) { return set_state(m, state); }
+EXPORT status fmi3FreeFMUState(instance *m, void **state) { return free_state(state); }
+EXPORT status fmi3SerializedFMUStateSize(instance *m, void *state, size_t *size) {
   *size = sizeof(snapshot);
   return OK;
 }
-EXPORT status fmi3SerializeFMUState(void *u, void *state, uint8_t bytes[], size_t size) {
-  if (!state || size != sizeof(snapshot)) { return say(u, ERROR, "The size isn't that of a state."); }
-  memcpy(bytes, state, size);
-  return OK;
+EXPORT status fmi3SerializeFMUState(instance *m, void *state, uint8_t bytes[], size_t size) {
+  return serialize(m, state, bytes, size);
 }
-EXPORT status fmi3DeserializeFMUState(void *u, const uint8_t bytes[], size_t size, void **state) {
-  uint64_t hash;
-  if (size == sizeof(snapshot)) { memcpy(&hash, bytes, sizeof hash); }
-  if (size != sizeof(snapshot) || hash != model_model_hash()) {
-    return say(u, ERROR, "These bytes are no state of this unit.");
-  }
-  if (!*state) { *state = malloc(size); }
-  if (!*state) { return say(u, ERROR, "There is no memory for a state."); }
-  memcpy(*state, bytes, size);
-  return OK;
+EXPORT status fmi3DeserializeFMUState(instance *m, const uint8_t bytes[], size_t size, void **state) {
+  return deserialize(m, bytes, size, state);
 }
 
 /* --- what this unit doesn't offer -------------------------------------------------------------------------------- */
 
 #define NONE(name, ...) \
-  EXPORT status name(void *u, __VA_ARGS__) { return say(u, ERROR, #name " isn't offered by this unit."); }
+  EXPORT status name(instance *m, __VA_ARGS__) { return say(m, ERROR, #name " isn't offered by this unit."); }
 #define NONE_ALONE(name) \
-  EXPORT status name(void *u) { return say(u, ERROR, #name " isn't offered by this unit."); }
+  EXPORT status name(instance *m) { return say(m, ERROR, #name " isn't offered by this unit."); }
 #define NO_VARIABLES(name, type) \
-  EXPORT status fmi3Get##name(void *u, const reference r[], size_t count, type values[], size_t total) { \
-    return count ? say(u, ERROR, "This unit has no variables of type " #name ".") : OK; \
+  EXPORT status fmi3Get##name(instance *m, const reference r[], size_t count, type values[], size_t total) { \
+    return count ? say(m, ERROR, "This unit has no variables of type " #name ".") : OK; \
   } \
-  EXPORT status fmi3Set##name(void *u, const reference r[], size_t count, const type values[], size_t total) { \
-    return count ? say(u, ERROR, "This unit has no variables of type " #name ".") : OK; \
+  EXPORT status fmi3Set##name(instance *m, const reference r[], size_t count, const type values[], size_t total) { \
+    return count ? say(m, ERROR, "This unit has no variables of type " #name ".") : OK; \
   }
 
 NO_VARIABLES(Float32, float)

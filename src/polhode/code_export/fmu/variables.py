@@ -44,7 +44,12 @@ class Variable(NamedTuple):
 def variables_of(step: ExportedStep, problem: Problem) -> list[Variable]:
     """All variables: parameters, inputs and then outputs, in the order of the numbers in the structs of the code."""
     names: Mapping[str, Any] = problem.named.metadata if problem.named else {}
-    return [*_free(step), *_outputs(step, names)]
+    free = [*_free(step)]
+    taken = {each.name for each in free}
+    outputs = (
+        each._replace(name=f"outputs.{each.name}") if each.name in taken else each for each in _outputs(step, names)
+    )
+    return [*free, *outputs]
 
 
 def _free(step: ExportedStep) -> Iterator[Variable]:
@@ -73,8 +78,8 @@ def _outputs(step: ExportedStep, names: Mapping[str, Any]) -> Iterator[Variable]
 def _labels(name: str, shape: tuple[int, ...], names: Mapping[str, Any]) -> list[str]:
     """Names along the first axis of an output; none if it has none."""
     axis = axes().get(name, ("",))[0]
-    _, found = labels.coordinates(names, {axis}).get(axis, ("", []))
-    return found if axis != "component" and shape and len(found) == shape[0] else []
+    _, words = labels.coordinates(names, {axis}).get(axis, ("", []))
+    return words if axis != "component" and shape and len(words) == shape[0] else []
 
 
 def _kind(name: str, label: str, names: Mapping[str, Any]) -> str:

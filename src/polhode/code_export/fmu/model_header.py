@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-
 from polhode.code_export.fmu.variables import Variable
 from polhode.code_export.interface import Interface
 from polhode.result_codes import Result
@@ -72,7 +71,7 @@ static inline void read_model(const model_values *values, const model_carry *car
 """
 
 
-def binding(interface: Interface, variables: Sequence[Variable], token: str) -> str:
+def model_header(interface: Interface, variables: Sequence[Variable], token: str) -> str:
     """The header, for code whose names begin with `MODEL`."""
     rows = ",\n".join(f"  {{{each.causality.upper()}, {each.offset}, {each.size}}}" for each in variables)
     messages = ",\n".join(f'  "{code.name}: {_quoted(code.message)}"' for code in Result)
