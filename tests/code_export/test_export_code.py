@@ -216,13 +216,14 @@ def test_the_command_writes_a_program_that_prints_outputs(tmp_path):
 
 # --- long ones --------------------------------------------------------------------------------------------------------
 
-MODELS = ("heavy-top", "rotor", "pendulum-3d", "steady-precession")
+MODELS = ("pendulum-3d", "steady-precession")
 
 
 def model_for(method):
     """A problem that a method takes."""
     quadratic = ph.problems.get("heavy-top", formulation="quadratic")
-    for problem in (*map(ph.problems.get, MODELS), quadratic, arm(), with_stops()):
+    first = ph.problems.get("heavy-top"), arm("SO3xR3"), *map(ph.problems.get, MODELS)
+    for problem in (*first, quadratic, arm(), with_stops()):
         if any(row.suited and row.name == method for row in ph.integrators.suited(problem.system, problem.state0)):
             return problem
     raise AssertionError(f"no model for {method}")
@@ -244,6 +245,16 @@ def test_every_method_has_the_bytes_of_its_run(method, tmp_path):
     check_bytes(tmp_path, model_for(method), method)
 
 
+def dropped(shape):
+    """A body that falls on the floor, slides and rolls."""
+    model = ph.Model(gravity=(0, 0, -9.81))
+    motion = {"velocity": (1.0, 0.2, -1.0), "angular_velocity": (1.0, 2.0, 0.5)}
+    model.add_body(mass=1.0, inertia=(0.01, 0.012, 0.015), position=(0, 0, 0.3), shape=shape, name="body", **motion)
+    model.ground.add_shape(ph.shapes.Plane())
+    model.contacts(friction=0.5, restitution=0.3)
+    return model.problem("SO3xR3", t1=1.0)
+
+
 LARGE = {
     "slider-crank": lambda: (ph.problems.get("slider-crank"), "generalized-alpha"),
     "four bars": lambda: (ph.problems.get("planar-four-bar"), "herk4"),
@@ -251,6 +262,8 @@ LARGE = {
     "rod": lambda: (ph.problems.get("whirling-cable", n=40), None),
     "grains": lambda: (ph.problems.get("grain-pile"), None),
     "stops": lambda: (with_stops(), "moreau"),
+    "ball": lambda: (dropped(ph.shapes.Sphere(0.1)), "moreau"),
+    "box": lambda: (dropped(ph.shapes.Box((0.2, 0.3, 0.4))), "moreau"),
 }
 
 
