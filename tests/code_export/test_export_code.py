@@ -150,6 +150,56 @@ def test_parameters_and_inputs_have_the_bytes_of_a_run_with_their_values(tmp_pat
 
 @needs_compiler
 @pytest.mark.exhaustive
+@pytest.mark.parametrize(("method", "formulation"), [("rkmk4", "minimal"), ("generalized-alpha", "SO3xR3")])
+def test_derivatives_of_a_step(method, formulation, tmp_path):
+    """They are differences of the exported step itself, and those back are those along transposed."""
+    step = Exported(
+        tmp_path,
+        arm(formulation),
+        method,
+        2.0**-6,
+        "-O1",
+        inputs="torque",
+        parameters=["mass", "length"],
+        derivatives=("along", "back"),
+    )
+    base = np.array([1.3, 0.7, 0.3])
+    step.values = [(ctypes.c_double * 2)(*base[:2]), (ctypes.c_double * 1)(*base[2:])]
+    carry = step.start()
+    step.steps(carry, 5)
+    members = re.search(r"typedef struct \{([^}]*)\} model_state", step.header)[1].split(";")[:-1]
+    count = sum(np.prod([int(n) for n in re.findall(r"\[(\d+)\]", each)], dtype=int) for each in members)
+    state, whole = slice(STATE, STATE + count), len(carry)
+
+    def changed(change):
+        """The state after a step, with other parameters, inputs and state before."""
+        values = base + change[:3]
+        step.values = [(ctypes.c_double * 2)(*values[:2]), (ctypes.c_double * 1)(*values[2:])]
+        other = type(carry).from_buffer_copy(carry)
+        np.frombuffer(other)[state] += change[3:]
+        step.steps(other, 1)
+        return np.frombuffer(other)[state].copy()
+
+    generator = np.random.default_rng(1)
+    v, w = generator.normal(size=3 + count), generator.normal(size=count)
+    differences = (changed(1e-5 * v) - changed(-1e-5 * v)) / 2e-5
+    changed(np.zeros(3 + count))
+    seeds = [(ctypes.c_double * 2)(*v[:2]), (ctypes.c_double * 1)(*v[2:3])]
+    seed, after, before = ((ctypes.c_double * whole)() for _ in range(3))
+    np.frombuffer(seed)[state] = v[3:]
+    step.call("step_along", carry, *seeds, seed, after)
+    along = np.frombuffer(after)[state].copy()
+    np.testing.assert_allclose(along, differences, atol=1e-7 * np.max(np.abs(differences)))
+    assert np.max(np.abs(along - v[3:])) > 1e-3
+    np.frombuffer(seed)[state] = w
+    gradients = [(ctypes.c_double * 2)(), (ctypes.c_double * 1)()]
+    step.call("step_back", carry, seed, *gradients, before)
+    back = np.concatenate([*map(np.frombuffer, gradients), np.frombuffer(before)[state]])
+    assert back @ v == pytest.approx(w @ along, rel=1e-11)
+
+
+@needs_compiler
+@pytest.mark.exhaustive
 def test_arrays_become_loops(tmp_path):
     step, *_ = check_bytes(tmp_path, ph.problems.get("torus"), h=2.0**-13, count=20, options=("-O0",))
     assert "for (int64_t" in step.source.read_text()
@@ -172,6 +222,7 @@ def refused(match, tmp_path, problem, method=None, h=1e-3, file="x.c", **argumen
 
 def test_what_cannot_be_exported_is_refused_by_name_with_a_remedy(tmp_path):
     top = ph.problems.get("heavy-top")
+    refused("`derivatives` must be", tmp_path, top, derivatives="forward")
     refused("must end in .c, .so", tmp_path, top, file="x.zip")
     refused("`h` must be positive", tmp_path, top, h=-1.0)
     refused("Did you mean `mass`", tmp_path, top, parameters=["masss"])

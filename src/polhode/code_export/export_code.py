@@ -8,6 +8,7 @@ from pathlib import Path
 
 from polhode import checks
 from polhode.code_export import c_compiler, refusals
+from polhode.code_export.derivatives import DIRECTIONS
 from polhode.code_export.exported_step import ExportedStep
 from polhode.code_export.fmu import archive
 from polhode.code_export.fmu.model_header import MODEL
@@ -39,6 +40,7 @@ def export_code(
     events: Sequence[Event] | Event = (),
     name: str | None = None,
     fmi: str = "3.0",
+    derivatives: str | Sequence[str] = (),
 ) -> Path:
     """Writes the step of a method for a problem in C, and returns the path.
 
@@ -60,6 +62,8 @@ def export_code(
     - `events`: as for `simulate`; those that end a run or change the system can't be exported.
     - `name`: what names in C begin with, or the name of the unit's library; that of the problem by default.
     - `fmi`: the version of FMI, "3.0" or "2.0", whose variables are single numbers.
+    - `derivatives`: "along", the change of a step along changes of all that it depends on; "back", gradients from those
+      after the step; or both. For states, those of the coordinates that states are stored in.
 
     **Raises** ValueError for what can't be exported, with the reason and a remedy, before anything is computed;
     OSError if the file can't be written; `CompilerError` if the C compiler fails.
@@ -71,6 +75,9 @@ def export_code(
     if path.suffix not in SUFFIXES:
         raise ValueError(f"`path` must end in {', '.join(SUFFIXES)}, got `{path.name}`.")
     standard = archive.STANDARDS[checks.choice("fmi", fmi, archive.STANDARDS)]
+    directions = [derivatives] if isinstance(derivatives, str) else list(derivatives)
+    for each in directions:
+        checks.choice("derivatives", each, DIRECTIONS)
     step = positive_step("h", h, "Exported steps go forward in time.")
     word = identifier(problem.name if name is None else checks.word("name", name, "beginning of names in C"))
     if name is not None and word != name:
@@ -80,7 +87,14 @@ def export_code(
     free = FreeNumbers.of(problem, () if parameters is None else parameters, inputs)
     try:
         recorded = ExportedStep.of(
-            problem, method, step, free, flatten_events(events), outputs, restarts=is_unit or bool(free.inputs)
+            problem,
+            method,
+            step,
+            free,
+            flatten_events(events),
+            outputs,
+            restarts=is_unit or bool(free.inputs),
+            derivatives=directions,
         )
         library = library_of(recorded, MODEL if is_unit else word, problem.name)
     except UnsupportedNativeOperation as reason:

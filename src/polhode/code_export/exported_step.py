@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from polhode.code_export import refusals
+from polhode.code_export.derivatives import step_derivatives
 from polhode.code_export.free_numbers import FreeNumbers, Values, dependent_results
 from polhode.compiler.fingerprint.closures import frozen
 from polhode.compiler.loops.single_call import SingleCall
@@ -62,6 +63,7 @@ class ExportedStep:
       arrays of number `free_state` of the initial state; None if nothing is free.
     - `initial`, `restart`, `observe`: the start of a run, its restart after a jump of inputs or with other steps, if
       that is needed, and outputs.
+    - `derivatives`: of a step, by their direction: "along" and "back".
     """
 
     task: Task
@@ -75,6 +77,7 @@ class ExportedStep:
     restart: SingleCall | None
     free_state: tuple[int, ...]
     observe: SingleCall
+    derivatives: Mapping[str, SingleCall]
 
     @classmethod
     def of(
@@ -87,14 +90,17 @@ class ExportedStep:
         outputs: Any,
         *,
         restarts: bool,
+        derivatives: Sequence[str],
     ) -> ExportedStep:
-        """Records the step; `restarts`: and restarts. Raises ValueError for what can't be exported, with a remedy.
+        """Records the step, restarts if there are `restarts`, and derivatives in these directions.
+
+        Raises ValueError for what can't be exported, with the reason and a remedy.
 
         Raises `UnsupportedNativeOperation` where a function has no machine code.
         """
         task = _task(problem, method, events)
         refusals.check_task(task)
-        recorder = _Recorder(problem, task, h, free, events)
+        recorder = _Recorder(problem, task, h, free, events, derivatives)
         progress = jax.tree.map(np.asarray, recorder.begin())
         return recorder.record(Carry(np.float64(task.t0), np.float64(h), progress), outputs, restarts)
 
@@ -106,8 +112,17 @@ def _task(problem: Problem, method: AbstractIntegrator | str | None, events: tup
 class _Recorder:
     """Records functions of one task: its arrays are `numbers`, and some of them may be free."""
 
-    def __init__(self, problem: Problem, task: Task, h: float, free: FreeNumbers, events: tuple[Event, ...]) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        task: Task,
+        h: float,
+        free: FreeNumbers,
+        events: tuple[Event, ...],
+        derivatives: Sequence[str],
+    ) -> None:
         self.problem, self.task, self.h, self.free, self.events = problem, task, h, free, events
+        self.derivatives = derivatives
         self.parts = self._parts(task)
         arrays, self.rest = eqx.partition(self.parts, eqx.is_array)
         self.leaves, self.structure = jax.tree.flatten(arrays)
@@ -119,6 +134,8 @@ class _Recorder:
         handler = handler_at(Start(task.state0), task.events)
         stepper = inner if handler is None else handler.stepper(inner)
         refusals.check_events(task, stepper, handler)
+        if handler is not None and self.derivatives:
+            raise refusals.no_derivatives(self.problem.name)
         return frozen((stepper, task.run_system.system, task.integrator))
 
     def begin(self) -> Progress:
@@ -220,7 +237,15 @@ class _Recorder:
             SingleCall.of(restart, numbers=self.numbers, now=now) if restarts else None,
             tuple(state_at),
             self._observe(begin, outputs),
+            step_derivatives(self.derivatives, self._one_step, self.free, begin, self.task.integrator_name),
         )
+
+    def _one_step(self, values: Values, carry: Carry) -> Carry:
+        """One step without events, as a function of parameters and inputs as well."""
+        leaves = self.leaves if self.free.is_empty else self._numbers_for(values)[1]
+        every = tuple(range(len(leaves)))
+        stepper, system, integrator = self._with(self.numbers, every, Free(tuple(leaves)), carry.t0, carry.spacing)
+        return carry._replace(progress=stepper.attempt(system, integrator, carry.progress))
 
     def _observe(self, begin: Carry, outputs: Any) -> SingleCall:
         """Outputs, invariants and residuals by name, as numbers."""

@@ -8,7 +8,7 @@ import polhode
 from polhode.code_export.exported_step import ExportedStep
 from polhode.code_export.interface import Interface
 from polhode.code_export.structs import struct
-from polhode.code_export.templates import HEADER, RESTARTS
+from polhode.code_export.templates import DERIVATIVES, HEADER, RESTARTS
 from polhode.compiler.c.expressions import literal
 from polhode.result_codes import Result
 
@@ -39,6 +39,7 @@ def header_of(interface: Interface, step: ExportedStep, *, stack: int, operation
         structs="\n".join(structs),
         defaults="\n".join((*defaults, "")) if defaults else "",
         count=sum(len(m.labels) for m in interface.outputs),
+        derivatives="".join(f"{DERIVATIVES[key]}\n{signatures[key]}\n" for key in interface.derivatives),
         restarts=RESTARTS.format(**signatures) if interface.restarts else "",
         **signatures,
     )

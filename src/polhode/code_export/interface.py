@@ -21,6 +21,7 @@ class Interface:
     - `name`: what all names begin with. - `problem`: the name of the problem, fit for comments and strings.
     - `parameters`, `inputs`, `outputs`, `state`, `carry`: members of the structs.
     - `restarts`: whether there are functions that rebuild what the method remembers.
+    - `derivatives`: those of a step that there are.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Interface:
     state: list[Any]
     carry: list[Any]
     restarts: bool
+    derivatives: tuple[str, ...]
 
     @classmethod
     def of(cls, step: ExportedStep, name: str, problem: str) -> Interface:
@@ -43,7 +45,9 @@ class Interface:
         state, carry = _carry_members(step, name)
         # Names come from files, too, and this one is part of a comment and of a string.
         text = _OTHER.sub("_", problem)
-        return cls(name, text, parameters, inputs, outputs, state, carry, step.restart is not None)
+        return cls(
+            name, text, parameters, inputs, outputs, state, carry, step.restart is not None, tuple(step.derivatives)
+        )
 
     @property
     def free(self) -> list[tuple[str, list[Member]]]:
@@ -80,9 +84,23 @@ class Interface:
             "start_from": f"int32_t {n}_start_from({join('double t0', state, f'{n}_carry *carry')})",
             "step": f"int32_t {n}_step({join(f'{n}_carry *carry')})",
             **(restarts if self.restarts else {}),
+            **{key: text for key, text in self._derivatives.items() if key in self.derivatives},
             "read": f"void {n}_read({join(f'const {n}_carry *carry', f'{n}_outputs *outputs')})",
             "about": f"const char *{n}_about(void)",
             "hash": f"uint64_t {n}_model_hash(void)",
+        }
+
+    @property
+    def _derivatives(self) -> dict[str, str]:
+        """Declarations of the derivatives of a step."""
+        n, now = self.name, (*self.arguments, f"const {self.name}_carry *carry")
+        changes = [f"const {n}_{what} *d_{what}" for what in self.pointers]
+        gradients = [f"{n}_{what} *d_{what}" for what in self.pointers]
+        along = (*now, *changes, f"const {n}_carry *d_carry", f"{n}_carry *d_next")
+        back = (*now, f"const {n}_carry *d_next", *gradients, f"{n}_carry *d_carry")
+        return {
+            "along": f"void {n}_step_along({', '.join(along)})",
+            "back": f"void {n}_step_back({', '.join(back)})",
         }
 
 

@@ -38,6 +38,7 @@ def library_of(step: ExportedStep, name: str, problem: str) -> Library:
 
     blocks = step.steps.build(printer("block"), native.pattern_of((step.numbers,)))
     calls = {"initial": step.initial, "observe": step.observe, "restart": step.restart, "change": step.leaves}
+    calls |= step.derivatives
     functions = {key: call.build(printer(key)) for key, call in calls.items() if call is not None}
     interface = Interface.of(step, name, problem)
     source = Source(interface, step, blocks, functions)

@@ -51,6 +51,8 @@ class Source:
         layouts = self.step.steps.layouts
         working = 8 * (layouts[1].size + layouts[2].size + 8)
         calls = [8 * each.workspace + each.stack for each in (self.blocks, *self.functions.values())]
+        # Derivatives have four carries at most, besides.
+        working += 32 * Layout(self.step.begin).size if self.interface.derivatives else 0
         return max(calls) + working + 8 * (self.changed + self.step.observe.result.size) + _MARGIN
 
     def text(self) -> str:
@@ -86,6 +88,7 @@ class Source:
             _function(signatures["start_from"], self._start_from()),
             _function(signatures["step"], self._step()),
             *self._restarts(),
+            *self._derivatives(),
             _function(signatures["read"], self._read()),
             _function(signatures["about"], [f'return "{about}";']),
             _function(signatures["hash"], [f"return UINT64_C(0x{HASH});"]),
@@ -178,6 +181,36 @@ class Source:
             f"{n}_jump({', '.join((*self.interface.pointers, 'carry'))});",
         ]
         return [_function(signatures["jump"], jump), _function(signatures["resize"], resize)]
+
+    def _derivatives(self) -> list[str]:
+        """Functions with the derivatives of a step."""
+        size, signatures = Layout(self.step.begin).size, self.interface.signatures
+        free = dict(self.interface.free)
+        counts = {what: sum(len(m.labels) for m in free.get(what, ())) for what in ("parameters", "inputs")}
+
+        def slots(prefix: str) -> tuple[list[str], list[str]]:
+            """Declarations of slots with a copy of parameters and inputs, and the names of these slots."""
+            lines = [f"slot {prefix}{what}_slots[{max(count, 1)}];" for what, count in counts.items()]
+            lines += [f"memcpy({prefix}{w}_slots, {prefix}{w}, sizeof *{prefix}{w});" for w, n in counts.items() if n]
+            return lines, [f"{prefix}{what}_slots" for what in counts]
+
+        (values, names), (changes, change_names) = slots(""), slots("d_")
+        now = [*values, f"slot now[{size}], seed[{size}];", "memcpy(now, carry, sizeof *carry);"]
+        out = []
+        if "along" in self.interface.derivatives:
+            lines = [*now, *changes, f"slot results[{size}];", "memcpy(seed, d_carry, sizeof *d_carry);"]
+            lines += self._call("along", *names, "now", *change_names, "seed", "results")
+            out.append(_function(signatures["along"], [*lines, "memcpy(d_next, results, sizeof *d_next);"]))
+        if "back" in self.interface.derivatives:
+            total = size + sum(counts.values())
+            lines = [*now, f"slot results[{total}];", "memcpy(seed, d_next, sizeof *d_next);"]
+            lines += self._call("back", *names, "now", "seed", "results")
+            at = 0
+            for what, count in counts.items():
+                lines += [f"memcpy(d_{what}, results + {at}, sizeof *d_{what});"] if count else []
+                at += count
+            out.append(_function(signatures["back"], [*lines, f"memcpy(d_carry, results + {at}, sizeof *d_carry);"]))
+        return out
 
     def _start(self) -> list[str]:
         """The numbers that `simulate` starts with, or, with other parameters, inputs or time, computed ones."""

@@ -74,7 +74,7 @@ static inline void read_model(const model_values *values, const model_carry *car
 def model_header(interface: Interface, variables: Sequence[Variable], token: str) -> str:
     """The header, for code whose names begin with `MODEL`."""
     rows = ",\n".join(f"  {{{each.causality.upper()}, {each.offset}, {each.size}}}" for each in variables)
-    messages = ",\n".join(f'  "{code.name}: {_quoted(code.message)}"' for code in Result)
+    messages = ",\n".join(f'  "{code.name}: {_quote(code.message)}"' for code in Result)
     pointers = interface.pointers
     return _TEXT.format(
         token=token,
@@ -87,5 +87,5 @@ def model_header(interface: Interface, variables: Sequence[Variable], token: str
     )
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')

@@ -58,7 +58,7 @@ def _free(step: ExportedStep) -> Iterator[Variable]:
     for (causality, names), values in zip(parts, step.free.defaults, strict=True):
         for name, value in zip(names, values, strict=True):
             array = np.asarray(value)
-            yield Variable(structured(name), causality, array.shape, at, tuple(array.ravel().tolist()))
+            yield Variable(fmi_name(name), causality, array.shape, at, tuple(array.ravel().tolist()))
             at += array.size
 
 
@@ -70,7 +70,7 @@ def _outputs(step: ExportedStep, names: Mapping[str, Any]) -> Iterator[Variable]
         shape = like.shape[1:] if parts else like.shape
         size = int(np.prod(shape, dtype=int))
         for label in parts or [""]:
-            whole = structured(f"{name}.{label}" if label else name)
+            whole = fmi_name(f"{name}.{label}" if label else name)
             yield Variable(whole, "output", shape, at, (), _kind(name, label, names) or kind, label, name)
             at += size
 
@@ -91,7 +91,7 @@ def _kind(name: str, label: str, names: Mapping[str, Any]) -> str:
     return angle if coordinate in names["joints"][joint]["angles"] else length
 
 
-def structured(name: str) -> str:
+def fmi_name(name: str) -> str:
     """A name as FMI structures them: identifiers between dots, others in quotes."""
     return ".".join(_word(part) for part in name.split("."))
 
