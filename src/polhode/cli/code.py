@@ -48,6 +48,10 @@ Outputs = Annotated[
 ]
 Word = Annotated[str | None, typer.Option("--name", help="What names in C begin with; that of the problem by default.")]
 Fmi = Annotated[str, typer.Option("--fmi", metavar="3.0|2.0", help="The version of FMI, if a .fmu is written.")]
+Derivatives = Annotated[
+    list[str] | None,
+    typer.Option("--derivative", metavar="along|back", help="A derivative of the step to write; may be repeated."),
+]
 
 
 def code(
@@ -66,6 +70,7 @@ def code(
     output: Outputs = None,
     name: Word = None,
     fmi: Fmi = "3.0",
+    derivative: Derivatives = None,
     quiet: Quiet = False,
 ) -> None:
     """Write the step of a method in C, as a library or for co-simulation, with the bytes of `polhode run`."""
@@ -89,6 +94,7 @@ def code(
                     outputs=output,
                     name=name,
                     fmi=fmi,
+                    derivatives=derivative or (),
                 )
         except ph.CompilerError as error:
             fail(str(error), RUN_FAILED)
