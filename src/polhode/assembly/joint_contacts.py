@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from polhode import checks
 from polhode.assembly.coordinate_layout import AbstractLayout
@@ -18,7 +19,7 @@ from polhode.joints.named_coordinates import AbstractMeasuredPair
 from polhode.joints.relative import is_angle
 from polhode.multibody.joint_contacts import NO_STOP, CoordinateGroup, JointContactName, JointContacts, TreeSums
 from polhode.multibody.mechanism.groups import stack_trees
-from polhode.systems.mechanical.contact_set import ContactLaw
+from polhode.systems.mechanical.contact_set import ContactLaw, StribeckCurve
 
 if TYPE_CHECKING:
     from polhode.multibody.parts import ModelParts
@@ -58,21 +59,24 @@ def build_joint_contacts(model: ModelParts, layout: AbstractLayout, register: Tu
         return None
     names = {id(part): name for name, part in model.parts}
     elements = [[part.place(()) for _, part in along.parts] for along in ordered]
-    frictions = [[e.friction for e in each if isinstance(e, DryFriction)] for each in elements]
-    constant = [sum(f.constant for f in each if f.constant is not None) for each in frictions]
-    brakes = [(k, f) for k, each in enumerate(frictions) for f in each if f.constant is None]
+    frictions = [[e for e in each if isinstance(e, DryFriction)] for each in elements]
+    constant = [sum(_largest(e) for e in each if e.friction.constant is not None) for each in frictions]
+    brakes = [(k, e.friction) for k, each in enumerate(frictions) for e in each if e.friction.constant is None]
+    falls = [_fall(each, along) for each, along in zip(frictions, ordered, strict=True)]
     stops = [next((e for e in each if isinstance(e, RigidStops)), None) for each in elements]
     count, none = len(ordered), (-NO_STOP, NO_STOP)
+    acts = np.array([bool(each) for each in frictions])[:, None].astype(float)
     with_friction = tuple(k for k, each in enumerate(frictions) if each)
     capacity = _STOP_ROOM if model.contact_capacity is None else model.contact_capacity
     return JointContacts(
         sums=_tree_sums([one for _, one in sums]),
         groups=tuple(_group(layout, register, members) for members in groups.values()),
         law=ContactLaw(
-            friction=jnp.asarray(np.isin(np.arange(count), with_friction)[:, None], float),
+            friction=acts * jnp.stack([jnp.asarray(fall.ratio, float) for fall in falls])[:, None],
             restitution=jnp.stack([jnp.zeros(()) if s is None else s.restitution for s in stops]),
             tangential_restitution=jnp.zeros(count),
             bounces=not all(s is None or checks.is_zero(s.restitution) for s in stops),
+            stribeck=_curve(falls, acts),
         ),
         limits=jnp.stack([jnp.asarray(none) if s is None else jnp.clip(s.limits, *none) for s in stops]),
         friction=jnp.stack([jnp.asarray(value, float) for value in constant]),
@@ -82,6 +86,42 @@ def build_joint_contacts(model: ModelParts, layout: AbstractLayout, register: Tu
         with_friction=with_friction,
         stop_room=min(capacity, count - len(with_friction)),
     )
+
+
+class _Fall(NamedTuple):
+    """Friction of what slides, in parts of that at rest, and the rate over which it falls, None if it is the same."""
+
+    ratio: Any
+    speed: Any
+
+
+def _largest(element: DryFriction) -> Any:
+    """Friction at rest of an element whose friction is a number."""
+    return element.friction.constant if element.static_friction is None else element.static_friction
+
+
+def _fall(elements: Sequence[DryFriction], along: _Along) -> _Fall:
+    """That of all friction along a coordinate. Raises ValueError for sums of which no curve is known."""
+    speeds = [e.stribeck_speed for e in elements if e.static_friction is not None]
+    if not speeds:
+        return _Fall(1.0, None)
+    if len(speeds) > 1 or any(e.friction.constant is None for e in elements):
+        names = ", ".join(repr(name) for name, _ in along.parts)
+        raise ValueError(
+            f"Along one coordinate, that of {names}, friction with a `static_friction` goes with constant friction "
+            "only: give it one part, or leave `static_friction` out."
+        )
+    total = sum(_largest(e) for e in elements)
+    sliding = sum(e.friction.constant for e in elements)
+    return _Fall(jnp.where(total > 0, sliding / jnp.where(total > 0, total, 1.0), 1.0), speeds[0])
+
+
+def _curve(falls: Sequence[_Fall], acts: Float[np.ndarray, "k 1"]) -> StribeckCurve | None:
+    """The curve of friction in parts of that at rest."""
+    if all(fall.speed is None for fall in falls):
+        return None
+    speeds = [jnp.asarray(1.0 if fall.speed is None else fall.speed, float) for fall in falls]
+    return StribeckCurve(jnp.asarray(acts), jnp.stack(speeds))
 
 
 def has_joint_contacts(model: ModelParts) -> bool:

@@ -16,6 +16,7 @@ from polhode.systems.mechanical.contact_set import (
     ContactLaw,
     ContactsAhead,
     PresentContacts,
+    StribeckCurve,
 )
 
 
@@ -149,6 +150,10 @@ def _join_laws(first: ContactLaw, second: ContactLaw) -> ContactLaw:
         parts = [jnp.zeros(len(law.friction)) if x is None else x for law, x in zip(both, values, strict=True)]
         return jnp.concatenate(parts) if has_spins else None
 
+    curve = None
+    if any(law.stribeck is not None for law in both):
+        speeds = [jnp.ones(len(law.friction)) if law.stribeck is None else law.stribeck.speed for law in both]
+        curve = StribeckCurve(_join_rows(first.static_friction, second.static_friction), jnp.concatenate(speeds))
     return ContactLaw(
         _join_rows(first.friction, second.friction),
         jnp.concatenate((first.restitution, second.restitution)),
@@ -156,4 +161,5 @@ def _join_laws(first: ContactLaw, second: ContactLaw) -> ContactLaw:
         lengths("drilling"),
         lengths("rolling"),
         first.bounces or second.bounces,
+        curve,
     )

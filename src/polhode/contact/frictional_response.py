@@ -99,6 +99,7 @@ def respond_with_friction(
 def _is_locked(law: ContactLaw, motion: ContactMotion, free_response: FreeResponse, speed: Array) -> Bool[Array, " k"]:
     """Contacts that slide without approaching, of which a normal force would not open them with its friction."""
     u = motion.slips
+    law = law.at_slips(u)
     scaled = law.friction * u[:, 1:3]
     size = length(scaled)
     slides = size > _SLIPS * speed
@@ -118,7 +119,7 @@ def _impact(
     shortest: Array,
 ) -> _Impact:
     """Impulses of all that touches, if anything approaches."""
-    law, u = contacts_of(system).law, motion.slips
+    law, u = contacts_of(system).law.at_slips(motion.slips), motion.slips
     free, _ = free_response.accelerations(system, t, q, v)
     fall = (motion.kinematics.rows @ free + motion.bend)[:, 0]
     still, speed = SLOW * _speed(v), jnp.max(jnp.where(touching, jnp.abs(u[:, 0]), 0.0), initial=0.0)
@@ -145,7 +146,7 @@ def _modes(
     system: AbstractMechanical, t: Array, q: Point, v: Vector, free_response: FreeResponse, resting: Bool[Array, " k"]
 ) -> tuple[ContactModes, Array]:
     """Modes of contacts of which some rest along their normals, and whether they were found."""
-    law, motion, speed = contacts_of(system).law, ContactMotion.of(system, t, q, v), _speed(v)
+    law, motion, speed = contacts_of(system).law.at_rest(), ContactMotion.of(system, t, q, v), _speed(v)
     u, parts = motion.slips, discs(motion.slips.shape[1])
     slipping, ways = jnp.zeros(u.shape, bool), jnp.zeros(u.shape)
     for disc in parts:
@@ -191,7 +192,7 @@ def _forces(
     loaded = free_response.with_drag(sliding_drag(law, ways, motion.slips, _speed(v)))
     free, _ = free_response.accelerations(system, t, q, v)
     missing = (motion.kinematics.rows @ free + motion.bend).reshape(-1)
-    left = jnp.where(slipping, 0.0, law.bounds)
+    left = jnp.where(slipping, 0.0, law.at_rest().bounds)
     spins = left.shape[1] == 6
     problem = ContactProblem(
         loaded.delassus, missing, left[:, 1:3], resting,

@@ -214,7 +214,8 @@ class HeldContacts(AbstractContactSystem):
     def mode_margin(self, t: Array, q: Point, v: Vector) -> Array:
         """A number that is negative where a closed contact opens, begins to slide, or stops sliding."""
         *_, forces, slips, modes = self.balance(t, q, v)
-        factors = contacts_of(self.base).law.bounds
+        # What sticks begins to slide at the bound of rest.
+        factors = contacts_of(self.base).law.at_rest().bounds
         normal = forces[:, 0] / modes.force
         margins = [jnp.where(modes.closed, normal + _PULLS, INACTIVE)]
         for disc in discs(forces.shape[1]):
@@ -309,7 +310,7 @@ def sliding_drag(
     law: ContactLaw, direction: Float[Array, "k rows"], slips: Float[Array, "k rows"], speed: Array
 ) -> Float[Array, "k rows"]:
     """Forces of friction and moments for a normal force of 1, in parts that have a direction of sliding."""
-    factors, parts = law.bounds, [jnp.zeros((len(slips), 1))]
+    factors, parts = law.at_slips(slips).bounds, [jnp.zeros((len(slips), 1))]
     for disc in discs(slips.shape[1]):
         along, mu = direction[:, disc], factors[:, disc]
         u = slips[:, disc] / (_BLUR * speed)

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.checks import is_zero, short_repr
 from polhode.compiler.numpy.eager import eager_numpy
+from polhode.contact.rules import check_static_friction
 from polhode.forces._pair import check_constant
 from polhode.forces.coordinate_forces import (
     Actuation,
@@ -177,6 +178,9 @@ class JointFriction(AbstractJointForce):
     joint that it holds doesn't move. Methods with contacts take it, `moreau` by default. Where F is a function of time
     it is a brake; along a `Revolute` between two shafts, which need not be part of the model, a clutch.
 
+    With `static_friction` $F_s$ a joint that sticks holds up to that, and what slides has
+    $F + (F_s - F)e^{-\dot s^2/v^2}$ with the `stribeck_speed` v: loads move it by jerks.
+
     With `stick_velocity` it is $-F\tanh(\dot s/v_s)$, for all methods. Below $v_s$ the joint creeps then where it
     would stick: under a load L < F at the speed $v_s\,\mathrm{artanh}(L/F)$.
 
@@ -185,12 +189,15 @@ class JointFriction(AbstractJointForce):
     - `joint`, `coordinate`, `name`: as for `JointSpring`.
     - `friction`: F, a torque for an angle; without `stick_velocity` also a function of time.
     - `stick_velocity`: v_s. Small ones are stiff: the damping at rest is F/v_s.
+    - `static_friction`, `stribeck_speed`: F_s and v, of friction that sticks and whose F is a number.
     """
 
     friction: Any
     stick_velocity: Any = None
     coordinate: str | None = None
     name: str | None = None
+    static_friction: Any = None
+    stribeck_speed: Any = None
 
     @property
     def along(self) -> str | None:
@@ -202,8 +209,17 @@ class JointFriction(AbstractJointForce):
 
     def place(self, poses: Poses) -> Friction | DryFriction:
         del poses
+        if not callable(self.friction):
+            check_static_friction(self.friction, self.static_friction, self.stribeck_speed)
         if self.is_rigid:
-            return DryFriction(self.measured, self._largest_force())
+            numbers = self.static_friction, self.stribeck_speed
+            return DryFriction(
+                self.measured, self._largest_force(), *(None if x is None else jnp.asarray(x, float) for x in numbers)
+            )
+        if self.static_friction is not None:
+            raise ValueError(
+                "`static_friction` is of friction that sticks, and `stick_velocity` makes it smooth: leave one out."
+            )
         return Friction(
             self.measured,
             checks.array("friction", self.friction, (), "largest force, torque for an angle"),
@@ -213,6 +229,8 @@ class JointFriction(AbstractJointForce):
     def _largest_force(self) -> Function:
         """The largest force as a function of time."""
         if callable(self.friction):
+            if self.static_friction is not None:
+                raise ValueError("`static_friction` goes with a `friction` that is a number, not a function of time.")
             return of_time(self, "friction", self.friction, (), "largest force, torque for an angle")
         value = checks.array("friction", self.friction, (), "largest force, torque for an angle")
         if checks.is_concrete(value) and not float(value) >= 0:

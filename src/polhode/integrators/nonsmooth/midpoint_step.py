@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import equinox as eqx
@@ -90,6 +91,11 @@ class MidpointStep(eqx.Module):
     def slips_at_end(self, v1: Vector) -> Float[Array, "k rows"]:
         """The same at the end, with the velocity there."""
         return self.slips(v1) + self.turn
+
+    def with_friction_at(self, v1: Vector) -> MidpointStep:
+        """The step with coefficients of friction of the mean slips, where they depend on these."""
+        mean = 0.5 * (self.slips_at_start() + self.slips_at_end(v1))
+        return dataclasses.replace(self, law=self.law.at_slips(mean))
 
     def norm(self, v: Vector) -> Array:
         """√(vᵀMv), whose square is an energy: the same in all units. Without derivatives, which zero has none of."""

@@ -194,6 +194,7 @@ class Moreau(AbstractTimeStepper):
 
     def _round(self, step: MidpointStep, factors: Any, last: Round) -> Round:
         (k, rows, _), (_, v0) = step.contacts.rows.shape, step.start
+        step = step.with_friction_at(last.x.velocity)
         free = move_freely(step, factors, *last.x)
         closed = find_closed(step, last, free.velocity)
         response = respond(step, free.factors, closed.acts)
