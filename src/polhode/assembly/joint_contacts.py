@@ -14,10 +14,10 @@ from polhode.assembly.coordinate_layout import AbstractLayout
 from polhode.assembly.counted_angles import TurnRegister
 from polhode.assembly.element_groups import kind_of
 from polhode.forces.coordinate_forces import DryFriction, RigidStops
-from polhode.forces.joint_forces import AbstractJointForce, JointStops, is_rigid
+from polhode.forces.joint_forces import AbstractJointForce, JointFriction, JointStops, is_rigid
 from polhode.joints.named_coordinates import AbstractMeasuredPair
 from polhode.joints.relative import is_angle
-from polhode.multibody.joint_contacts import NO_STOP, CoordinateGroup, JointContactName, JointContacts, TreeSums
+from polhode.multibody.joint_contacts import NO_STOP, Bearings, CoordinateGroup, JointContactName, JointContacts, TreeSums
 from polhode.multibody.mechanism.groups import stack_trees
 from polhode.systems.mechanical.contact_set import ContactLaw, StribeckCurve
 
@@ -85,7 +85,52 @@ def build_joint_contacts(model: ModelParts, layout: AbstractLayout, register: Tu
         names=tuple(_name(along, names) for along in ordered),
         with_friction=with_friction,
         stop_room=min(capacity, count - len(with_friction)),
+        bearings=_bearings(frictions, ordered, names),
     )
+
+
+def has_bearings(model: ModelParts) -> bool:
+    """Whether friction of joints grows with their forces."""
+    return any(isinstance(part, JointFriction) and part.load_factor is not None for _, part in model.parts)
+
+
+def check_bearings(contacts: JointContacts | None, labels: Sequence[str], dropped: Sequence[str]) -> None:
+    """Raises ValueError unless forces of all joints whose friction grows with them are multipliers.
+
+    - `labels`: joints of all constraints. - `dropped`: those with redundant ones.
+    """
+    bearings = None if contacts is None else contacts.bearings
+    for joint in () if bearings is None else bearings.joints:
+        if joint not in labels:
+            raise ValueError(
+                f"Friction of `{joint}` grows with the joint's force (`load_factor`), which is no multiplier in joint "
+                "coordinates: take absolute ones, formulation='SO3xR3'."
+            )
+        if joint in dropped:
+            raise ValueError(
+                f"Friction of `{joint}` grows with the joint's force (`load_factor`), which is not determined, as some "
+                "of its constraints are redundant: free them in the joint, or leave `load_factor` out."
+            )
+
+
+def _bearings(
+    frictions: Sequence[Sequence[DryFriction]], ordered: Sequence[_Along], names: dict[int, str]
+) -> Bearings | None:
+    """Friction that grows with forces of joints, None without any."""
+    factors, contacts, joints = [], [], []
+    for k, (each, along) in enumerate(zip(frictions, ordered, strict=True)):
+        for element in each:
+            if element.load_factor is None:
+                continue
+            if id(along.first.joint) not in names:
+                raise ValueError(
+                    f"`load_factor` of {along.parts[0][0]!r} is of the force of a joint of the model, and its joint "
+                    "is none: add it by `model.add(…)`, and give the same object to `JointFriction`."
+                )
+            factors.append(element.load_factor)
+            contacts.append(k)
+            joints.append(names[id(along.first.joint)])
+    return Bearings(jnp.stack(factors), tuple(contacts), tuple(joints)) if factors else None
 
 
 class _Fall(NamedTuple):

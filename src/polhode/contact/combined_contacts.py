@@ -83,6 +83,16 @@ class CombinedContacts(AbstractContactSet):
         joined = jax.tree.map(lambda *x: jnp.concatenate(x), one._replace(slips=()), other._replace(slips=()))
         return joined._replace(slips=slips)
 
+    @property
+    def reads_joint_forces(self) -> bool:
+        return self.first.reads_joint_forces or self.second.reads_joint_forces
+
+    def under_joint_forces(
+        self, system: Any, t: Array, q: Point, at: ContactKinematics, multipliers: Float[Array, " m"]
+    ) -> ContactKinematics:
+        parts = zip((self.first, self.second), at.places, strict=True)
+        return _join(*(part.under_joint_forces(system, t, q, own, multipliers) for part, own in parts))
+
     def _split(self, present: PresentContacts) -> tuple[PresentContacts, PresentContacts]:
         """Present contacts of both sets."""
         first, second = present.kinematics.places

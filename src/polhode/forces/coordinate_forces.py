@@ -137,12 +137,14 @@ class DryFriction(AbstractReaction):
 
     - `friction`: the largest force of what slides, a function of time.
     - `static_friction`, `stribeck_speed`: that of what sticks, and the rate over which it falls; None for the same.
+    - `load_factor`: what it has besides, for each unit of the joint's force; None for nothing.
     """
 
     coordinate: AbstractRelativeCoordinate
     friction: Function
     static_friction: Float[Array, ""] | None = None
     stribeck_speed: Float[Array, ""] | None = None
+    load_factor: Float[Array, ""] | None = None
 
 
 class Actuation(AbstractEffort):

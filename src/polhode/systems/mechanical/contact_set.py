@@ -223,6 +223,18 @@ class AbstractContactSet(eqx.Module):
         """The contacts nearest to touching, as many as there is room for."""
         return PresentContacts(self.kinematics(system, t, q), self.law, None, jnp.inf * jnp.ones(()))
 
+    @property
+    def reads_joint_forces(self) -> bool:
+        """Whether bounds of friction grow with forces of joints, which only methods with `takes_bearings` know."""
+        return False
+
+    def under_joint_forces(
+        self, system: Any, t: Array, q: Point, at: ContactKinematics, multipliers: Float[Array, " m"]
+    ) -> ContactKinematics:
+        """Present contacts with the bounds of friction that they have under these multipliers of joints."""
+        del system, t, q, multipliers
+        return at
+
     def name(self, number: int) -> str:
         """The name of a contact in messages."""
         return f"contact {number}"
