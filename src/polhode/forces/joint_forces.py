@@ -196,7 +196,7 @@ class JointFriction(AbstractJointForce):
     - `static_friction`, `stribeck_speed`: F_s and v, of friction that sticks and whose F is a number.
     """
 
-    friction: Any = 0.0
+    friction: Any
     stick_velocity: Any = None
     coordinate: str | None = None
     name: str | None = None
