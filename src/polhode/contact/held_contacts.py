@@ -49,6 +49,7 @@ class ContactModes(eqx.Module):
     """Modes of k contacts, which belong to features of shapes rather than to slots.
 
     - `labels`: of the features. - `closed`: which contacts are closed.
+    - `own`: slots whose friction has a bound of its own, as that of joints: it belongs to them, whatever they touch.
     - `held`: rows of relative velocities that are zero: normal ones of closed contacts, and those that stick.
     - `direction`: of velocities in rows that slide, unit vectors for each tangential part; zero for all others.
     - `slack`: depth that gaps of open contacts may have.
@@ -62,6 +63,7 @@ class ContactModes(eqx.Module):
     slack: Float[Array, " k"]
     speed: Float[Array, ""]
     force: Float[Array, ""]
+    own: Bool[Array, " k"]
 
     @classmethod
     def of_open(cls, k: int, rows: int) -> ContactModes:
@@ -75,15 +77,18 @@ class ContactModes(eqx.Module):
             jnp.zeros(k),
             jnp.ones(()),
             jnp.ones(()),
+            jnp.zeros(k, bool),
         )
 
     def at(self, labels: Int[Array, " k"]) -> ContactModes:
         """The same in the slots in which features are now; those that are new are open."""
         same = jnp.where(labels[:, None] == self.labels[None, :], 1.0, 0.0)
         move = lambda x: jnp.einsum("ij,j...->i...", same, x.astype(float))  # noqa: E731
+        stays = self.own[:, None] & (jnp.arange(self.held.shape[1]) > 0)
         return ContactModes(
-            labels, move(self.closed) > 0, move(self.held) > 0, move(self.direction), move(self.slack),
-            self.speed, self.force,
+            labels, move(self.closed) > 0, jnp.where(stays, self.held, move(self.held) > 0),
+            jnp.where(stays, self.direction, move(self.direction)), move(self.slack),
+            self.speed, self.force, self.own,
         )  # fmt: skip
 
 
@@ -137,6 +142,14 @@ class FreeResponse(NamedTuple):
         """v̇ and multipliers of joints without contact forces."""
         Z = system.curvature(t, q, v) if system.m else jnp.zeros(0)
         return system.kkt.solve(self.factors, system.force(t, q, v), -Z)
+
+    def push(
+        self, accelerations: tuple[Vector, Multipliers], forces: Float[Array, "k rows"]
+    ) -> tuple[Vector, Multipliers]:
+        """Accelerations and multipliers of joints under further forces of the contacts."""
+        vdot, joints = accelerations
+        vdot = vdot + jnp.einsum("ki,kin->n", forces, self.motions)
+        return vdot, joints + jnp.einsum("ki,kim->m", forces, self.shares)
 
     def with_drag(self, drag: Float[Array, "k rows"]) -> FreeResponse:
         """The same where normal forces bring others along, by so much of them."""
@@ -196,14 +209,14 @@ class HeldContacts(AbstractContactSystem):
         motion = ContactMotion.of(self.base, t, q, v)
         modes = self.modes.at(motion.labels)
         free_response = FreeResponse.at(self.base, t, q, motion.kinematics.rows)
-        drag = sliding_drag(contacts_of(self.base).law, modes.direction, motion.slips, modes.speed)
+        drag, rub = sliding_friction(self.base, motion, modes.direction, modes.speed)
         loaded = free_response.with_drag(drag)
-        free, joints = free_response.accelerations(self.base, t, q, v)
+        free, joints = free_response.push(free_response.accelerations(self.base, t, q, v), rub)
         missing = -(motion.kinematics.rows @ free + motion.bend)
         forces = least_forces(loaded.delassus, free_response.own, modes.held)(missing)
         vdot = free + jnp.einsum("ki,kin->n", forces, loaded.motions)
         joints = joints + jnp.einsum("ki,kim->m", forces, loaded.shares)
-        return Balance(vdot, joints, forces + drag * forces[:, :1], motion.slips, modes)
+        return Balance(vdot, joints, forces + drag * forces[:, :1] + rub, motion.slips, modes)
 
     def gap_margin(self, t: Array, q: Point) -> Array:
         """The smallest gap of open contacts, with their slack; negative where one closes."""
@@ -214,15 +227,17 @@ class HeldContacts(AbstractContactSystem):
     def mode_margin(self, t: Array, q: Point, v: Vector) -> Array:
         """A number that is negative where a closed contact opens, begins to slide, or stops sliding."""
         *_, forces, slips, modes = self.balance(t, q, v)
+        hold = contacts_of(self.base).kinematics(self.base, t, q).hold
         # What sticks begins to slide at the bound of rest.
         factors = contacts_of(self.base).law.at_rest().bounds
         normal = forces[:, 0] / modes.force
         margins = [jnp.where(modes.closed, normal + _PULLS, INACTIVE)]
+        most = friction_bounds(normal, None if hold is None else hold / modes.force)
         for disc in discs(forces.shape[1]):
             bound = jnp.where(factors[:, disc] > 0, factors[:, disc], 1.0)
             needed = length(jnp.where(modes.held[:, disc], forces[:, disc] / bound, 0.0) / modes.force)
             sticks = jnp.any(modes.held[:, disc], axis=1)
-            margins.append(jnp.where(sticks, normal * (1 + _PULLS) + _PULLS - needed, INACTIVE))
+            margins.append(jnp.where(sticks, most * (1 + _PULLS) + _PULLS - needed, INACTIVE))
             ahead = jnp.sum(modes.direction[:, disc] * slips[:, disc], axis=1) / modes.speed + _ROOM
             slides = jnp.any(modes.direction[:, disc] != 0, axis=1)
             margins.append(jnp.where(slides, ahead, INACTIVE))
@@ -304,6 +319,22 @@ def least_forces(
         return (scale * z).reshape(shape)
 
     return forces
+
+
+def friction_bounds(normal: Float[Array, " k"], hold: Float[Array, " k"] | None) -> Float[Array, " k"]:
+    """What bounds friction with coefficients of 1: normal forces, or bounds of its own."""
+    return normal if hold is None else jnp.where(hold >= 0, hold, normal)
+
+
+def sliding_friction(
+    system: AbstractMechanical, motion: ContactMotion, direction: Float[Array, "k rows"], speed: Array
+) -> tuple[Float[Array, "k rows"], Float[Array, "k rows"]]:
+    """Friction of what slides in these directions: for a normal force of 1, and that which has bounds of its own."""
+    drag, hold = sliding_drag(contacts_of(system).law, direction, motion.slips, speed), motion.kinematics.hold
+    if hold is None:
+        return drag, jnp.zeros_like(drag)
+    own = (hold >= 0)[:, None]
+    return jnp.where(own, 0.0, drag), jnp.where(own, hold[:, None] * drag, 0.0)
 
 
 def sliding_drag(
