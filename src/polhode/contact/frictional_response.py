@@ -166,7 +166,8 @@ def _modes(
     most = friction_bounds(normal, motion.kinematics.hold)
     largest = jnp.maximum(jnp.max(normal, initial=0.0), jnp.max(most, initial=0.0))
     closed = resting & (normal > _PRESSES * largest)
-    held, rubs = jnp.zeros(u.shape, bool).at[:, 0].set(closed), closed | own
+    # A stop that presses carries its load by itself.
+    held, rubs = jnp.zeros(u.shape, bool).at[:, 0].set(closed), jnp.where(own, ~closed, closed)
     for disc in parts:
         bound = law.bounds[:, disc]
         has = (bound > 0) & rubs[:, None] & ~slipping[:, disc]
@@ -181,7 +182,8 @@ def _modes(
         going = jnp.where(rubs[:, None], ways[:, disc], 0.0)
         ways = ways.at[:, disc].set(jnp.where(sticks[:, None], going, going + begins))
     force = jnp.where(largest > 0, largest, 1.0)
-    new = ContactModes(motion.labels, closed, held, ways, jnp.zeros(len(closed)), speed, force, own)
+    kept = jnp.where(held, forces, 0.0)
+    new = ContactModes(motion.labels, closed, held, ways, jnp.zeros(len(closed)), speed, force, kept, own)
     return new, solution.residual <= 1e3 * _TOLERANCE
 
 
