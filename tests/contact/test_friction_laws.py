@@ -11,6 +11,9 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import polhode as ph
+from polhode.compiler.numpy_jit import numpy_jit
+from polhode.contact.frictional_response import respond_with_friction
+from polhode.contact.held_contacts import HeldContacts
 
 G, STIFFNESS, RATE = 9.81, 40.0, 8.0
 AT_REST, SLIDING, SPEED = 0.4 * G, 0.2 * G, 0.1
@@ -91,6 +94,88 @@ def test_joints_break_away_at_the_friction_of_rest_and_bearings_rub_by_their_loa
     assert abs(ARM * np.sin(START + hinge.angle[-1])) < BEARING
     assert np.ptp(hinge.angle[-100:]) == 0
     np.testing.assert_allclose(hinge.friction[-1], G * ARM * np.sin(START + hinge.angle[-1]), rtol=1e-10)
+
+
+def pulled() -> ph.Model:
+    """The slider alone, which a force pulls with that much newton per second."""
+    model = ph.Model(units="SI")
+    slider = model.add_body(mass=1.0, inertia=(1, 1, 1), name="slider")
+    rail = model.add(ph.joints.Prismatic(model.ground, slider, axis=(1, 0, 0), name="rail"))
+    model.add(ph.forces.JointSpring(rail, STIFFNESS))
+    model.add(ph.forces.JointFriction(rail, SLIDING, static_friction=AT_REST, stribeck_speed=SPEED))
+    model.add(ph.forces.PointForce(slider, lambda t: jnp.stack([RATE * t, 0 * t, 0 * t])))
+    return model
+
+
+def test_modes_of_joint_friction_follow_from_loads() -> None:
+    """What sticks carries its load up to the friction at rest; beyond, it slides by what friction leaves."""
+    system, (q, _) = pulled().assemble("minimal")
+    respond = numpy_jit(respond_with_friction)
+    balance = numpy_jit(lambda held, t, q, v: held.balance(t, q, v))
+    none = HeldContacts.of(system)
+    for load, speed, force in (
+        (1.0, 0.0, -1.0),
+        (4.0, 0.0, -AT_REST),
+        (-4.0, 0.0, AT_REST),
+        (1.0, 0.3, -friction(0.3)),
+    ):
+        t, v = load / RATE, np.array([speed])
+        modes = respond(system, t, (q, v), none.modes, 1e-7).modes
+        assert bool(modes.held[0, 1]) == (force == -load)
+        found = balance(HeldContacts(system, modes, none.losses), t, q, v)
+        np.testing.assert_allclose(found.forces, [[0.0, force]], atol=1e-12)
+        np.testing.assert_allclose(found.accelerations, [load + force], atol=1e-12)
+
+
+@pytest.mark.exhaustive
+def test_explicit_methods_hold_joints_between_changes() -> None:
+    place, _ = stick_and_slip(3.0)
+    run: Any = ph.simulate(pulled().problem("minimal", t1=3.0), "rkmk54", rtol=1e-9)
+    assert run.audit().accurate
+    np.testing.assert_allclose(run.joints["rail"].displacement[-1], place, rtol=0, atol=1e-8)
+    assert run.joints["rail"].rate[-1] == 0
+    np.testing.assert_allclose(run.events.t[0], AT_REST / RATE, rtol=0, atol=1e-11)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("method", ["rkmk4", "rkmk54"])
+def test_explicit_methods_have_stops_beside_friction(method: str) -> None:
+    """Thrown on a stop with friction: two flights have closed forms, and the stop carries the load in the end."""
+    model = ph.Model(gravity=(4.0, 0, 0), units="SI")
+    body = model.add_body(mass=2.0, inertia=(1, 1, 1), velocity=(1.0, 0, 0), name="body")
+    guide = model.add(ph.joints.Prismatic(model.ground, body, axis=(1, 0, 0), name="guide"))
+    model.add(ph.forces.JointFriction(guide, 1.0))
+    model.add(ph.forces.JointStops(guide, (-0.5, 0.3), restitution=0.5))
+    ahead, back = (8.0 - 1.0) / 2.0, (8.0 + 1.0) / 2.0
+    hit = np.sqrt(1.0 + 2 * ahead * 0.3)
+    first, rise = (hit - 1.0) / ahead, 0.5 * hit / back
+    again = first + rise + np.sqrt((0.5 * hit) ** 2 / back / ahead)
+    own: Any = {"rtol": 1e-9} if method == "rkmk54" else {}
+    problem = model.problem("minimal", t1=3.0, h=0.01)
+    run: Any = ph.simulate(problem, method, **own)
+    np.testing.assert_allclose(run.events.t[:2], [first, again], rtol=0, atol=1e-9)
+    joint = run.joints["guide"]
+    np.testing.assert_allclose([joint.displacement[-1], joint.rate[-1]], [0.3, 0.0], rtol=0, atol=1e-12)
+    np.testing.assert_allclose([joint.stop_force[-1], joint.friction[-1]], [-8.0, 0.0], rtol=0, atol=1e-10)
+
+
+@pytest.mark.exhaustive
+def test_explicit_methods_lock_clutches() -> None:
+    """Two shafts of 2 and 3 kg m² at 10 and 0 rad/s lock at 4 rad/s, 2 s after a clutch of 6 N m has closed."""
+    model = ph.Model(units="SI")
+    shafts = [
+        model.add_body(mass=1.0, inertia=(J, J, J), angular_velocity=(0, 0, rate), name=name)
+        for name, J, rate in (("drive", 2.0, 10.0), ("output", 3.0, 0.0))
+    ]
+    for shaft in shafts:
+        model.add(ph.joints.Revolute(model.ground, shaft, point=(0, 0, 0), axis=(0, 0, 1), name=f"{shaft.name} axle"))
+    between = ph.joints.Revolute(*shafts, point=(0, 0, 0), axis=(0, 0, 1))
+    model.add(ph.forces.JointFriction(between, lambda t: jnp.where(t < 0.5, 0.0, 6.0), name="clutch"))
+    run: Any = ph.simulate(model.problem("minimal", t1=3.0), "rkmk54", rtol=1e-9)
+    np.testing.assert_allclose(run.events.t, [2.5], rtol=0, atol=1e-9)
+    np.testing.assert_allclose([run.joints[f"{b.name} axle"].rate[-1] for b in shafts], 4.0, rtol=1e-12)
+    np.testing.assert_allclose(run.contacts["clutch"].dissipation["sliding"][-1], 60.0, rtol=1e-9)
+    assert run.contacts["clutch"].mode[-1] == "stick"
 
 
 def on_a_belt(**law: Any) -> ph.Model:

@@ -17,7 +17,14 @@ from polhode.forces.coordinate_forces import DryFriction, RigidStops
 from polhode.forces.joint_forces import AbstractJointForce, JointFriction, JointStops, is_rigid
 from polhode.joints.named_coordinates import AbstractMeasuredPair
 from polhode.joints.relative import is_angle
-from polhode.multibody.joint_contacts import NO_STOP, Bearings, CoordinateGroup, JointContactName, JointContacts, TreeSums
+from polhode.multibody.joint_contacts import (
+    NO_STOP,
+    Bearings,
+    CoordinateGroup,
+    JointContactName,
+    JointContacts,
+    TreeSums,
+)
 from polhode.multibody.mechanism.groups import stack_trees
 from polhode.systems.mechanical.contact_set import ContactLaw, StribeckCurve
 

@@ -157,7 +157,9 @@ def _modes(
     own = motion.kinematics.held_slots()
     for disc in parts:
         size = length(u[:, disc])[:, None]
-        slips = (resting | own)[:, None] & (size > _SLIPS * speed) & jnp.any(law.bounds[:, disc] > 0, axis=1, keepdims=True)
+        slips = (
+            (resting | own)[:, None] & (size > _SLIPS * speed) & jnp.any(law.bounds[:, disc] > 0, axis=1, keepdims=True)
+        )
         slipping = slipping.at[:, disc].set(slips)
         ways = ways.at[:, disc].set(jnp.where(slips, u[:, disc] / jnp.where(slips, size, 1.0), 0.0))
     solution, turns = _forces(system, t, q, v, motion, free_response, resting, slipping, ways)

@@ -240,7 +240,9 @@ class JointFriction(AbstractJointForce):
             raise ValueError(f"`load_factor` can't be negative, got {short_repr(self.load_factor)}.")
         if self.static_friction is not None or not self.is_rigid:
             other = "stick_velocity" if not self.is_rigid else "static_friction"
-            raise ValueError(f"`load_factor` is of friction that sticks and is the same at all speeds: leave `{other}` out.")
+            raise ValueError(
+                f"`load_factor` is of friction that sticks and is the same at all speeds: leave `{other}` out."
+            )
 
     def _largest_force(self) -> Function:
         """The largest force as a function of time."""

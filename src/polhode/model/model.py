@@ -171,8 +171,8 @@ class Model:
         **Arguments:**
 
         - `friction`: coefficient of friction; two of them for tangents with different friction.
-        - `static_friction`: that of contacts which stick, μ_s, from which it falls to `friction`, μ, over the
-          `stribeck_speed` v_s: $\mu + (\mu_s - \mu)e^{-|u|^2/v_s^2}$. Of rigid contacts; None for the same at all speeds.
+        - `static_friction`: that of rigid contacts which stick, μ_s, from which it falls to `friction`, μ, over the
+          `stribeck_speed` v_s: $\mu + (\mu_s - \mu)e^{-|u|^2/v_s^2}$. None for the same at all speeds.
         - `restitution`: of Newton's law of impact, speed after over speed before along the normal, from 0 to 1. Of
           compliant contacts that at the `impact_speed`, which makes a damping in place of `damping`.
         - `tangential_restitution`: the same along the tangents, for balls that grip.

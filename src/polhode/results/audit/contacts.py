@@ -27,8 +27,8 @@ from polhode.results.contact_laws import (
     law_numbers,
     modes,
     needed_normal_forces,
-    static_friction,
     speeds,
+    static_friction,
     whole_record,
 )
 from polhode.results.contact_places import ContactPlaces
