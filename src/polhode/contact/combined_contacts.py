@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -87,11 +88,12 @@ class CombinedContacts(AbstractContactSet):
     def reads_joint_forces(self) -> bool:
         return self.first.reads_joint_forces or self.second.reads_joint_forces
 
-    def under_joint_forces(
+    def loaded_hold(
         self, system: Any, t: Array, q: Point, at: ContactKinematics, multipliers: Float[Array, " m"]
-    ) -> ContactKinematics:
+    ) -> Float[Array, " c"] | None:
         parts = zip((self.first, self.second), at.places, strict=True)
-        return _join(*(part.under_joint_forces(system, t, q, own, multipliers) for part, own in parts))
+        holds = [part.loaded_hold(system, t, q, own, multipliers) for part, own in parts]
+        return _join_holds(holds, at.places)
 
     def _split(self, present: PresentContacts) -> tuple[PresentContacts, PresentContacts]:
         """Present contacts of both sets."""
@@ -128,17 +130,24 @@ def _numbers(part: PresentContacts) -> Array:
 
 def _join(first: ContactKinematics, second: ContactKinematics) -> ContactKinematics:
     both = first, second
-    hold = None
-    if any(part.hold is not None for part in both):
-        hold = jnp.concatenate([-jnp.ones(len(part.gap)) if part.hold is None else part.hold for part in both])
     return ContactKinematics(
         jnp.concatenate((first.gap, second.gap)),
         _join_rows(first.rows, second.rows),
         _join_rows(first.drift, second.drift),
         jnp.concatenate((first.feature, second.feature)),
         both,
-        hold,
+        _join_holds([part.hold for part in both], both),
     )
+
+
+def _join_holds(
+    holds: Sequence[Float[Array, " c"] | None], parts: Sequence[ContactKinematics]
+) -> Float[Array, " c"] | None:
+    """Bounds of friction of all contacts, negative where normal forces bound it."""
+    if all(hold is None for hold in holds):
+        return None
+    each = zip(holds, parts, strict=True)
+    return jnp.concatenate([-jnp.ones(len(part.gap)) if hold is None else hold for hold, part in each])
 
 
 def _join_rows(first: Array, second: Array) -> Array:

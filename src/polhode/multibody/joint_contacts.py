@@ -196,14 +196,14 @@ class JointContacts(AbstractContactSet):
     def reads_joint_forces(self) -> bool:
         return self.bearings is not None
 
-    def under_joint_forces(
+    def loaded_hold(
         self, system: Any, t: Array, q: Point, at: ContactKinematics, multipliers: Float[Array, " m"]
-    ) -> ContactKinematics:
+    ) -> Float[Array, " c"] | None:
         if self.bearings is None or at.hold is None:
-            return at
+            return at.hold
         bounds = self.bearings.bounds(system, t, q, multipliers, self.count)
         *_, number = at.places
-        return at._replace(hold=at.hold + bounds[number])
+        return at.hold + bounds[number]
 
     def coordinates(self, system: Any, q: Point) -> Float[Array, " k"]:
         """The coordinates, turns included."""

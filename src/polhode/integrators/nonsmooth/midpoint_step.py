@@ -100,8 +100,8 @@ class MidpointStep(eqx.Module):
         contacts = contacts_of(self.system)
         if not contacts.reads_joint_forces:
             return step
-        loaded = contacts.under_joint_forces(self.system, self.t, self.middle, self.contacts, joints / self.h)
-        return dataclasses.replace(step, contacts=loaded)
+        hold = contacts.loaded_hold(self.system, self.t, self.middle, self.contacts, joints / self.h)
+        return dataclasses.replace(step, contacts=self.contacts._replace(hold=hold))
 
     def norm(self, v: Vector) -> Array:
         """√(vᵀMv), whose square is an energy: the same in all units. Without derivatives, which zero has none of."""

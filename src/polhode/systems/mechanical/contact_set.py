@@ -228,12 +228,12 @@ class AbstractContactSet(eqx.Module):
         """Whether bounds of friction grow with forces of joints, which only methods with `takes_bearings` know."""
         return False
 
-    def under_joint_forces(
+    def loaded_hold(
         self, system: Any, t: Array, q: Point, at: ContactKinematics, multipliers: Float[Array, " m"]
-    ) -> ContactKinematics:
-        """Present contacts with the bounds of friction that they have under these multipliers of joints."""
+    ) -> Float[Array, " c"] | None:
+        """`ContactKinematics.hold` of present contacts under these multipliers of joints."""
         del system, t, q, multipliers
-        return at
+        return at.hold
 
     def name(self, number: int) -> str:
         """The name of a contact in messages."""
