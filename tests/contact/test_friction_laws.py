@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -125,6 +126,21 @@ def test_modes_of_joint_friction_follow_from_loads() -> None:
         found = balance(HeldContacts(system, modes, none.losses), t, q, v)
         np.testing.assert_allclose(found.forces, [[0.0, force]], atol=1e-12)
         np.testing.assert_allclose(found.accelerations, [load + force], atol=1e-12)
+
+
+@pytest.mark.exhaustive
+def test_a_wheel_slows_down_by_its_weight_and_derivatives_know() -> None:
+    """With a moment c m g, of which nothing but friction moves the wheel."""
+
+    def rate(factor: Any) -> Any:
+        model = ph.Model(gravity=(0, 0, -G), units="SI")
+        wheel = model.add_body(mass=2.0, inertia=(0.5, 0.5, 0.5), angular_velocity=(0, 10.0, 0), name="wheel")
+        axle = model.add(ph.joints.Revolute(model.ground, wheel, point=(0, 0, 0), axis=(0, 1, 0), name="axle"))
+        model.add(ph.forces.JointFriction(axle, 0.0, load_factor=factor))
+        return ph.simulate(model.problem("SO3xR3", t1=0.5, h=0.05)).bodies["wheel"].angular_velocity[-1, 1]
+
+    value, slope = jax.value_and_grad(rate)(0.02)
+    np.testing.assert_allclose([value, slope], [10.0 - 0.02 * 2 * G, -2 * G], rtol=1e-12)
 
 
 @pytest.mark.exhaustive

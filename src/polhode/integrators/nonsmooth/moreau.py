@@ -187,8 +187,11 @@ class Moreau(AbstractTimeStepper):
         start = End(v, jnp.zeros_like(v), _read(step, place.joints))
         first = Round(start, place, jnp.asarray(jnp.inf), jnp.zeros(()), jnp.asarray(True), none, none, jnp.asarray(0))
 
+        # Friction of the first round knows no forces of joints.
+        least = 2 if contacts_of(step.system).reads_joint_forces else 0
+
         def more(last: Round) -> Array:
-            return (last.change > CONVERGED * last.size) & (last.number < self.max_rounds)
+            return ((last.change > CONVERGED * last.size) | (last.number < least)) & (last.number < self.max_rounds)
 
         factors = constant_factors(step)
         return jax.lax.while_loop(more, lambda last: self._round(step, factors, last), first)
