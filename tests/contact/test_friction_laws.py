@@ -150,7 +150,8 @@ def test_explicit_methods_hold_joints_between_changes() -> None:
     assert run.audit().accurate
     np.testing.assert_allclose(run.joints["rail"].displacement[-1], place, rtol=0, atol=1e-8)
     assert run.joints["rail"].rate[-1] == 0
-    np.testing.assert_allclose(run.events.t[0], AT_REST / RATE, rtol=0, atol=1e-11)
+    # Modes change where forces are beyond their bounds by 1e-9 of these.
+    np.testing.assert_allclose(run.events.t[0], AT_REST / RATE, rtol=3e-9)
 
 
 @pytest.mark.exhaustive
