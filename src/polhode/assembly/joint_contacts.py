@@ -79,7 +79,7 @@ def build_joint_contacts(model: ModelParts, layout: AbstractLayout, register: Tu
         sums=_tree_sums([one for _, one in sums]),
         groups=tuple(_group(layout, register, members) for members in groups.values()),
         law=ContactLaw(
-            friction=acts * jnp.stack([jnp.asarray(fall.ratio, float) for fall in falls])[:, None],
+            friction=jnp.asarray(acts) * jnp.stack([jnp.asarray(fall.ratio, float) for fall in falls])[:, None],
             restitution=jnp.stack([jnp.zeros(()) if s is None else s.restitution for s in stops]),
             tangential_restitution=jnp.zeros(count),
             bounces=not all(s is None or checks.is_zero(s.restitution) for s in stops),
@@ -164,7 +164,7 @@ def _fall(elements: Sequence[DryFriction], along: _Along) -> _Fall:
             "only: give it one part, or leave `static_friction` out."
         )
     total = sum(_largest(e) for e in elements)
-    sliding = sum(e.friction.constant for e in elements)
+    sliding = sum(e.friction.constant for e in elements if e.friction.constant is not None)
     return _Fall(jnp.where(total > 0, sliding / jnp.where(total > 0, total, 1.0), 1.0), speeds[0])
 
 
