@@ -108,6 +108,7 @@ def pulled() -> ph.Model:
     return model
 
 
+@pytest.mark.exhaustive
 def test_modes_of_joint_friction_follow_from_loads() -> None:
     """What sticks carries its load up to the friction at rest; beyond, it slides by what friction leaves."""
     system, (q, _) = pulled().assemble("minimal")
