@@ -400,6 +400,11 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
     def conversions(self) -> tuple[AbstractConversion, ...]:
         return (*super().conversions(), *(make(self) for make in self.conversion_types))
 
+    def stiffest(self) -> MultibodySystem:
+        """The system with the largest derivatives that its loads have in a run, for limits of the step."""
+        mechanism, coordinates = self.mechanism.stiffest(), self.coordinates.stiffest()
+        return dataclasses.replace(self, mechanism=mechanism, coordinates=coordinates)
+
     def with_joints(self, joints: tuple[JointGroup, ...], labels: tuple[str, ...] | None = None) -> MultibodySystem:
         """The system with other joints, and with other labels if these are given."""
         mechanism = dataclasses.replace(self.mechanism, joints=joints)
