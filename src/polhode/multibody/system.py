@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.compiler.numpy.eager import eager_numpy
 from polhode.contact.combined_contacts import CombinedContacts
 from polhode.contact.shape_contacts import ShapeContacts
 from polhode.contact.sparse.listed_contacts import ListedContacts
@@ -318,10 +317,9 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
     def balance(self, t: Array, q: Point, v: Vector, acceleration: Vector) -> Vector:
         return self.coordinates.balance(self._mechanism(q), t, q, v, acceleration)
 
-    @eager_numpy()
-    def accelerations(self, t: Array, q: Point, v: Vector) -> tuple[Vector, Multipliers]:
-        solve = None if self.m else self.coordinates.inverse_mass(q)
-        return super().accelerations(t, q, v) if solve is None else (solve(self.force(t, q, v)), jnp.zeros(0))
+    def inverse_mass(self, t: Array, q: Point) -> Callable[[Vector], Vector] | None:
+        del t
+        return self.coordinates.inverse_mass(q)
 
     def constraint(self, t: Array, q: Point) -> Multipliers:
         residuals = self._mechanism(q).residuals(t, self.motion(q))
