@@ -145,7 +145,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0, help="of each run")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    print("| | velocities | method | h | until | audit | errors of accelerations |\n|---|---|---|---|---|---|---|", flush=True)
+    print(
+        "| | velocities | method | h | until | audit | errors of accelerations |\n|---|---|---|---|---|---|---|",
+        flush=True,
+    )
     for name in options.robots or ROBOTS:
         print(measure(name, options.seconds), flush=True)
 

@@ -172,7 +172,7 @@ def test_the_fastest_motion_decides_on_explicit_steps():
 
 @pytest.mark.parametrize("force", ["stops", "servo", "friction"])
 def test_stiffness_that_comes_later_decides_on_explicit_steps(force):
-    """Stops far off, a servo beyond its largest force, and dry friction in motion are stiff in a run, not at its start."""
+    """Stops far off, a servo beyond its largest force, and dry friction in motion are stiff later in a run."""
     model = ph.Model()
     body = model.add_body(mass=2.0, inertia=(1.0, 1.0, 1.0), position=(1.0, 0, 0), velocity=(3.0, 0, 0))
     slide = model.add(ph.joints.Prismatic(model.ground, body, axis=(1, 0, 0)))

@@ -156,7 +156,10 @@ def method_for(
     if rate is None:
         return "rkmk4", "explicit and of order 4: no constraints; how fast it is at the start was not found"
     if rate * h > _MAX_RATE_TIMES_STEP:
-        return "generalized-alpha", f"the fastest motion at the start, {rate:.2g} per time with all stops, would bound explicit steps"
+        return (
+            "generalized-alpha",
+            f"the fastest motion at the start, {rate:.2g} per time with all stops, would bound explicit steps",
+        )
     return "rkmk4", f"explicit and of order 4: no constraints, and nothing too fast for steps of {h:g}"
 
 

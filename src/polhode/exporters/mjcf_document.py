@@ -73,7 +73,7 @@ class Document:
     def inertia_along(self, joint: Joint) -> float:
         """Force over acceleration of a hinge or slide at the start while all other joints are free, as MuJoCo has it.
 
-        Armatures must be complete when it is first asked for.
+        Armatures must be complete before the first call.
         """
         return self._inertias[id(joint)]
 

@@ -133,7 +133,7 @@ class Construction:
         return f"{name} ({kind})" if self.model.register.takes(name) else name
 
     def inertia_along(self, joint: int) -> float:
-        """Force over acceleration of a hinge or slide at the start while all other joints are free, as MuJoCo has it."""
+        """Force over acceleration of a hinge or slide at the start while all others are free, as MuJoCo has it."""
         return float(self._inertias[int(self.start.compiled.jnt_dofadr[joint])])
 
     @functools.cached_property

@@ -420,9 +420,9 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
         decay = f" and decays at up to {limit.rate:.3g} per time" if limit.rate else ""
         return (
             f"The stiffest element at t = {t:.4g}, on {between}, oscillates at up to {limit.frequency:.3g} rad per time"
-            f"{decay}, stops as if they held: explicit methods of order 3 to 5 need steps of about {limit.step:.2g} or less, lower orders "
-            f"much smaller ones, and the step was {h:.2g}. Take such a step, error control, or `generalized-alpha`, or "
-            "constrain stiff strains away."
+            f"{decay}, stops as if they held: explicit methods of order 3 to 5 need steps of about {limit.step:.2g} or "
+            f"less, lower orders much smaller ones, and the step was {h:.2g}. Take such a step, error control, or "
+            "`generalized-alpha`, or constrain stiff strains away."
         )
 
     # --- joints -----------------------------------------------------------------------------------------------------
