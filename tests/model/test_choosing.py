@@ -170,6 +170,30 @@ def test_the_fastest_motion_decides_on_explicit_steps():
     assert np.max(np.abs(run.outputs["velocities"])) < 1.01e-3
 
 
+@pytest.mark.parametrize("force", ["stops", "servo", "friction"])
+def test_stiffness_that_comes_later_decides_on_explicit_steps(force):
+    """Stops far off, a servo beyond its largest force, and dry friction in motion are stiff later in a run."""
+    model = ph.Model()
+    body = model.add_body(mass=2.0, inertia=(1.0, 1.0, 1.0), position=(1.0, 0, 0), velocity=(3.0, 0, 0))
+    slide = model.add(ph.joints.Prismatic(model.ground, body, axis=(1, 0, 0)))
+    stiff = 2.0 * 4000.0**2
+    model.add(
+        {
+            "stops": lambda: ph.forces.JointStops(slide, (-1.0, 0.01), stiffness=stiff),
+            "servo": lambda: ph.forces.PD(slide, stiff, 0.0, target=1.0, force_limits=(-5.0, 5.0)),
+            "friction": lambda: ph.forces.JointFriction(slide, 8.0, stick_velocity=1e-3),
+        }[force]()
+    )
+    problem = model.problem(t1=0.05)
+    assert problem.integrator == "generalized-alpha"
+    assert "4e+03 per time with all stops" in problem.choice.method
+    if force == "stops":
+        run = ph.simulate(problem)
+        assert np.max(run.outputs["positions"][:, 0, 0]) < 1.011
+        with pytest.raises(ph.SimulationError, match=r"stiffest element at t = .*4e\+03.* stops as if they held"):
+            ph.simulate(problem, "rkmk4", h=0.005, t1=5.0)
+
+
 @pytest.mark.parametrize(("formulation", "method"), [("SO3xR3", "generalized-alpha"), ("livens", "eml")])
 def test_the_method_of_the_literature_is_recommended_in_coordinates_that_take_it(formulation, method):
     problem = ph.problems.rotor(formulation=formulation)

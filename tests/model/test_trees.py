@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ from test_minimal import tree
 from test_mixed import accelerations
 
 import polhode as ph
+from polhode.integrators.explicit.half_explicit_projection import onto_velocity
 from polhode.linalg.blocks import to_dense
 from polhode.multibody.coordinates.tree import coordinates, link_rows
 from polhode.multibody.coordinates.tree.coordinates import JointTree
@@ -96,6 +98,40 @@ def test_loops_over_links_give_the_same_as_recursions_without(system, monkeypatc
     assert looped.coordinates.looped
     assert not system.coordinates.looped
     agree(parts(looped), parts(system))
+
+
+def test_constraints_on_trees_in_loops_are_solved_with_the_inverse_of_the_mass(monkeypatch):
+    """The Schur complement by articulated bodies, beside the elimination of the whole matrix."""
+
+    def closed() -> tuple[Any, Any]:
+        random = np.random.default_rng(0)
+        corners = np.cumsum(random.uniform(-0.5, 1, (6, 3)), axis=0)
+        model = ph.Model(gravity=(0, 0, -9.81))
+        last = model.ground
+        for k, (begin, end) in enumerate(itertools.pairwise(corners)):
+            bar = model.add_body(mass=1.0 + k, inertia=(0.1, 0.2, 0.25), position=(begin + end) / 2)
+            model.add(ph.joints.Revolute(last, bar, point=begin, axis=random.standard_normal(3)))
+            last = bar
+        model.add(ph.joints.Spherical(last, model.ground, point=corners[-1]))
+        return model.assemble("minimal")
+
+    def parts(of: Any, state: Any) -> Any:
+        rates = jnp.asarray(np.random.default_rng(1).standard_normal(of.n))
+
+        def results(q: Any, v: Any) -> Any:
+            _, projected = onto_velocity(of, TIME, (q, v))
+            return *of.accelerations(TIME, q, projected), projected, of.constraint_rate(TIME, q, projected)
+
+        return evaluated(results, state[0], rates)
+
+    (plain, state), _ = closed(), monkeypatch.setattr(link_rows, "LOOPED_LINKS", 2)
+    looped, _ = closed()
+    assert (plain.coordinates.looped, looped.coordinates.looped) == (False, True)
+    monkeypatch.setattr(JointTree, "mass", None)
+    found = parts(looped, state)
+    monkeypatch.undo()
+    assert np.max(np.abs(found[-1])) < 1e-12
+    agree(found, parts(plain, state))
 
 
 def test_trees_in_loops_have_as_many_arrays_as_kinds_of_joints(monkeypatch):

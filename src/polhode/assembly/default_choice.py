@@ -156,12 +156,17 @@ def method_for(
     if rate is None:
         return "rkmk4", "explicit and of order 4: no constraints; how fast it is at the start was not found"
     if rate * h > _MAX_RATE_TIMES_STEP:
-        return "generalized-alpha", f"the fastest motion at the start, {rate:.2g} per time, would bound explicit steps"
+        return (
+            "generalized-alpha",
+            f"the fastest motion at the start, {rate:.2g} per time with all stops, would bound explicit steps",
+        )
     return "rkmk4", f"explicit and of order 4: no constraints, and nothing too fast for steps of {h:g}"
 
 
 def fastest(system: MultibodySystem, t0: float, state: State) -> float | None:
-    """The fastest oscillation or decay of the linearised motion at a state without constraints, as a rate.
+    """The fastest oscillation or decay of the motion linearised at a state without constraints, as a rate.
+
+    Stops count as if they held, actuators and controllers as if they were within their limits: they will be in a run.
 
     0 where there are no loads but gravity; None where numbers are traced, or there are too many, or it can't be found.
     """
@@ -171,7 +176,7 @@ def fastest(system: MultibodySystem, t0: float, state: State) -> float | None:
         return None
     n = system.n
     try:
-        M, slopes = (np.asarray(x) for x in _linearise(system, jnp.asarray(t0), *state))
+        M, slopes = (np.asarray(x) for x in _linearise(system.stiffest(), jnp.asarray(t0), *state))
         # As a system of first order in small changes of positions and of velocities.
         rates = np.vstack((np.eye(n, 2 * n, n), np.linalg.solve(M, slopes.T)))
         return float(np.max(np.abs(np.linalg.eigvals(rates))))

@@ -174,18 +174,6 @@ class Tree:
                 return AffineCoordinate(joint, sign, value - sign * joint.start)
         return None
 
-    def subtree(self, node: Node) -> list[Node]:
-        """The node and all nodes that it carries."""
-        members = {id(node)}
-        for other in self.nodes:
-            if other.parent is not None and id(other.parent) in members:
-                members.add(id(other))
-        return [other for other in self.nodes if id(other) in members]
-
-    def carried_by(self, joint: Joint) -> Node:
-        """The node that a joint belongs to."""
-        return next(node for node in self.nodes if joint in node.joints)
-
     def merge(self) -> None:
         """Merges massless bodies between joints: one body gets both chains of joints."""
         for node in list(self.nodes):

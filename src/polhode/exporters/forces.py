@@ -95,8 +95,7 @@ def _stops(document: Document, name: str, along: AffineCoordinate, element: Stop
         return ""
     if "range" in joint.attributes:
         return "its joint has stops already, and MJCF takes one range"
-    node = document.tree.carried_by(joint)
-    inertia = document.inertia_along(node, node.joints.index(joint))
+    inertia = document.inertia_along(joint)
     if not inertia > 0:
         return "what moves with its joint has no inertia there, by which MJCF divides stiffnesses"
     limits = np.sort(sign * (np.asarray(element.limits) - offset))
@@ -104,7 +103,7 @@ def _stops(document: Document, name: str, along: AffineCoordinate, element: Stop
     joint.attributes |= {"range": limits, "limited": "true", "solreflimit": np.array([-stiffness, -damping])}
     if float(element.onset) != JointStops.onset:
         joint.attributes["solimplimit"] = np.array([0.9, FULL, float(element.onset)])
-    return "there stops have its stiffness and damping for the inertia that moves with the joint at the start"
+    return "there stops have its stiffness and damping for the inertia along the joint at the start"
 
 
 def _actuation(document: Document, name: str, along: AffineCoordinate, element: Actuation) -> str:

@@ -63,6 +63,9 @@ def screws(axis: Axis, R: np.ndarray) -> np.ndarray:
     """
     if axis.kind == "slide":
         return np.concatenate((np.zeros(3), axis.direction))[None]
+    if axis.kind == "free":
+        turns = screws(Axis("ball", axis.direction, axis.anchor), R)
+        return np.concatenate((np.eye(6)[3:], turns))
     about = R.T if axis.kind == "ball" else axis.direction[None]
     return np.concatenate((about, np.cross(axis.anchor, about)), axis=1)
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import numpy as np
 
-from polhode.exporters.body_tree import Node, Tree
-from polhode.exporters.joint_axes import Frame
+from polhode.exporters.body_tree import Joint, Tree
+from polhode.exporters.joint_axes import Frame, screws
 from polhode.multibody.bodies import Body
+from polhode.multibody.joint_inertias import TreeAxis, free_inertias, spatial_inertia
 
 
 class NotExpressible(NamedTuple):
@@ -68,19 +70,37 @@ class Document:
         """Whether bodies are in the file."""
         return all(body.name in self.tree.first for body in bodies)
 
-    def inertia_along(self, node: Node, joint_at: int) -> float:
-        """Inertia of the subtree of a hinge or slide along its coordinate at the start."""
-        joint = node.joints[joint_at]
-        kind, direction, anchor = joint.axis
-        total = float(joint.attributes.get("armature", 0.0))
-        for other in self.tree.subtree(node):
-            x, R = other.frame
-            lever = np.cross(direction, x - anchor)
-            mass, inertia = other.share * float(other.body.mass), other.share * np.asarray(other.body.inertia)
-            total += mass * (float(lever @ lever) if kind == "hinge" else 1.0)
-            if kind == "hinge" and other.body.kind == "rigid":
-                total += float(direction @ R @ inertia @ R.T @ direction)
-        return total
+    def inertia_along(self, joint: Joint) -> float:
+        """Force over acceleration of a hinge or slide at the start while all other joints are free, as MuJoCo has it.
+
+        Armatures must be complete before the first call.
+        """
+        return self._inertias[id(joint)]
+
+    @functools.cached_property
+    def _inertias(self) -> dict[int, float]:
+        """Such an inertia for each hinge and slide, by the identity of the joint."""
+        axes: list[TreeAxis] = []
+        last: dict[int, int] = {}
+        place: dict[int, int] = {}
+        for node in self.tree.nodes:
+            if node.parent is None:
+                last[id(node)] = -1
+                continue
+            (x, R), body, parent = node.frame, node.body, last[id(node.parent)]
+            inertia = R @ np.asarray(body.inertia) @ R.T if body.kind == "rigid" else np.zeros((3, 3))
+            own = node.share * spatial_inertia(float(body.mass), x, inertia)
+            if not node.joints and parent >= 0:
+                axes[parent] = axes[parent]._replace(inertia=axes[parent].inertia + own)
+            rows = [(joint, screw) for joint in node.joints for screw in screws(joint.axis, R)]
+            for number, (joint, screw) in enumerate(rows, 1):
+                behind = own if number == len(rows) else np.zeros((6, 6))
+                place[id(joint)] = len(axes)
+                axes.append(TreeAxis(parent, screw, behind, float(joint.attributes.get("armature", 0.0))))
+                parent = len(axes) - 1
+            last[id(node)] = parent
+        inertias = free_inertias(axes)
+        return {joint: float(inertias[number]) for joint, number in place.items()}
 
 
 def attributes(values: Mapping[str, Any]) -> dict[str, str]:

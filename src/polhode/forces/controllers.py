@@ -45,6 +45,10 @@ class TrackingEffort(AbstractEffort):
     def reads_angles(self) -> Bool[Array, "..."]:
         return self.proportional != 0
 
+    def stiffest(self) -> TrackingEffort:
+        """What it is between its limits."""
+        return dataclasses.replace(self, force_limits=None)
+
     def effort(self, t: Array, s: Array, rate: Array) -> Float[Array, ""]:
         return self.clip_effort(self.response(s - self.target(t), rate - self.target_rate(t)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import ClassVar
 
 import jax.numpy as jnp
@@ -79,6 +80,12 @@ class Stops(AbstractEffort):
         below, above = self._depths(s)
         return self._push(below, -rate) - self._push(above, rate)
 
+    def stiffest(self) -> SpringDamperEffort:
+        """What a stop is where it holds; nothing between infinite limits."""
+        some = jnp.any(jnp.isfinite(self.limits), axis=-1)
+        stiffness, damping = (jnp.where(some, x, 0.0) for x in (self.stiffness, self.damping))
+        return SpringDamperEffort(self.coordinate, stiffness, jnp.zeros_like(stiffness), damping)
+
     def stored_energy(self, s: Array) -> Float[Array, ""]:
         below, above = self._depths(s)
         return 0.5 * self.stiffness * (below**2 + above**2)
@@ -101,6 +108,11 @@ class Friction(AbstractEffort):
     @property
     def reads_angles(self) -> bool:
         return False
+
+    def stiffest(self) -> SpringDamperEffort:
+        """What it is at rest."""
+        nothing = jnp.zeros_like(self.friction)
+        return SpringDamperEffort(self.coordinate, nothing, nothing, self.friction / self.stick_velocity)
 
     def effort(self, t: Array, s: Array, rate: Array) -> Float[Array, ""]:
         del t, s
@@ -161,6 +173,10 @@ class Actuation(AbstractEffort):
     @property
     def reads_angles(self) -> Bool[Array, "..."]:
         return self.bias[..., 1] != 0
+
+    def stiffest(self) -> Actuation:
+        """What it is between its limits."""
+        return dataclasses.replace(self, force_limits=jnp.full_like(self.force_limits, jnp.inf) * jnp.array([-1, 1]))
 
     def effort(self, t: Array, s: Array, rate: Array) -> Float[Array, ""]:
         return self.actuator_force(self.control(t), s, rate)

@@ -15,6 +15,7 @@ from polhode.importers._mujoco import is_disabled, mujoco
 from polhode.jax_context import warn
 from polhode.model.model import Model
 from polhode.multibody.bodies import Body
+from polhode.multibody.joint_inertias import TreeAxis, free_inertias, spatial_inertia
 from polhode.spaces.rotation_input import SINGLE_PRECISION
 
 
@@ -132,39 +133,34 @@ class Construction:
         return f"{name} ({kind})" if self.model.register.takes(name) else name
 
     def inertia_along(self, joint: int) -> float:
-        """Inertia of the subtree of a hinge or slide along its coordinate at the start."""
-        m, data = self.start.compiled, self.start.data
-        mass, moment, inertia = self._subtree_inertias[int(m.jnt_bodyid[joint])]
-        armature = float(m.dof_armature[m.jnt_dofadr[joint]])
-        if m.jnt_type[joint] != mujoco.mjtJoint.mjJNT_HINGE:
-            return armature + mass
-        axis, anchor = data.xaxis[joint], data.xanchor[joint] - self._middle
-        centre = moment / mass if mass else np.zeros(3)
-        # About the axis through the centre of mass, then about that through the anchor.
-        own = axis @ inertia @ axis - mass * _squared_distance(axis, centre)
-        return armature + float(own + mass * _squared_distance(axis, centre - anchor))
-
-    @property
-    def _middle(self) -> np.ndarray:
-        """A reference point near the bodies, to keep round-off small."""
-        return self.start.data.subtree_com[0]
+        """Force over acceleration of a hinge or slide at the start while all others are free, as MuJoCo has it."""
+        return float(self._inertias[int(self.start.compiled.jnt_dofadr[joint])])
 
     @functools.cached_property
-    def _subtree_inertias(self) -> dict[int, tuple[float, np.ndarray, np.ndarray]]:
-        """Mass, first moment and inertia about `_middle` of each body together with all that it carries."""
-        sums: dict[int, tuple[float, np.ndarray, np.ndarray]] = {}
-        # Parents come before children.
-        for number in sorted(self.carriers, reverse=True):
+    def _inertias(self) -> np.ndarray:
+        """Such an inertia for each degree of freedom of the file."""
+        m, data = self.start.compiled, self.start.data
+        # A reference point near the bodies keeps round-off small.
+        middle = data.subtree_com[0]
+        axes: list[TreeAxis] = []
+        last: dict[int, int] = {0: -1}
+        for number, body in sorted(self.carriers.items()):
             if number == 0:
                 continue
-            body, behind = self.carriers[number], sums.get(number)
-            mass, arm, R = float(body.mass), np.asarray(body.x) - self._middle, np.asarray(body.R)
-            inertia = R @ np.asarray(body.inertia) @ R.T + mass * (arm @ arm * np.eye(3) - np.outer(arm, arm))
-            own = (mass, mass * arm, inertia)
-            sums[number] = own if behind is None else _sum(own, behind)
-            carrier = self.start.carrier(int(self.start.compiled.body_parentid[number]))
-            sums[carrier] = _sum(sums[carrier], sums[number]) if carrier in sums else sums[number]
-        return sums
+            R, parent = np.asarray(body.R), last[self.start.carrier(int(m.body_parentid[number]))]
+            own = spatial_inertia(float(body.mass), np.asarray(body.x) - middle, R @ np.asarray(body.inertia) @ R.T)
+            first, count = int(m.body_dofadr[number]), int(m.body_dofnum[number])
+            for dof in range(first, first + count):
+                # MuJoCo's screws refer to the centre of mass of the tree.
+                spin, shift = np.split(data.cdof[dof], 2)
+                shift = shift + np.cross(spin, middle - data.subtree_com[m.body_rootid[number]])
+                single = int(m.jnt_type[m.dof_jntid[dof]]) in (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
+                armature = float(m.dof_armature[dof]) if single else 0.0
+                behind = own if dof == first + count - 1 else np.zeros((6, 6))
+                axes.append(TreeAxis(parent, np.concatenate((spin, shift)), behind, armature))
+                parent = dof
+            last[number] = parent
+        return free_inertias(axes)
 
     def local(self, number: int, point: np.ndarray) -> np.ndarray:
         """A point of the inertial frame at the start in the frame of the body that moves with a MuJoCo body."""
@@ -174,18 +170,6 @@ class Construction:
     def direction(self, number: int, vector: np.ndarray) -> np.ndarray:
         """A direction of the inertial frame at the start in the frame of that body."""
         return np.asarray(self.body(number).R).T @ vector
-
-
-def _sum(
-    first: tuple[float, np.ndarray, np.ndarray], second: tuple[float, np.ndarray, np.ndarray]
-) -> tuple[float, np.ndarray, np.ndarray]:
-    return first[0] + second[0], first[1] + second[1], first[2] + second[2]
-
-
-def _squared_distance(axis: np.ndarray, point: np.ndarray) -> float:
-    """Squared distance of a point from an axis through the origin."""
-    across = np.cross(axis, point)
-    return float(across @ across)
 
 
 def build_bodies(start: Start, check_inertia: bool) -> Construction:

@@ -86,8 +86,8 @@ def stability_limit(system: AbstractMultibodySystem, t: float, state: State) -> 
 
 def _limit_along_joints(system: AbstractMultibodySystem, t: float, state: State) -> StabilityLimit:
     """The limit of all loads together, with the bodies on which they change most in the motion that limits the step."""
-    groups = tuple(dataclasses.replace(each, elements=each.elements.stiffest()) for each in system.mechanism.forces)
-    mechanism = dataclasses.replace(system.mechanism, joints=(), forces=groups, gravity=jnp.zeros(3))
+    mechanism = dataclasses.replace(system.mechanism.stiffest(), joints=(), gravity=jnp.zeros(3))
+    system = dataclasses.replace(system, coordinates=system.coordinates.stiffest())
     q, v = state
     K, D = (0.5 * (x + x.T) for x in map(np.asarray, _load_tangents(system, mechanism, jnp.asarray(t), q, v)))
     M, B = map(dense, metric(system, jnp.asarray(t), q))
@@ -148,8 +148,7 @@ def _elements(
 ) -> Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Columns, stiffness and damping of each element and each flexible body."""
     yield from system.coordinates.inner_tangents()
-    for each in system.mechanism.forces:
-        group = dataclasses.replace(each, elements=each.elements.stiffest())
+    for group in system.mechanism.stiffest().forces:
         if not (group.elements.uses_poses or group.elements.uses_twists):
             continue
         K, D = (_square(part) for part in _tangents(system, group, jnp.asarray(t), *state))

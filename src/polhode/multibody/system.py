@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.compiler.numpy.eager import eager_numpy
 from polhode.contact.combined_contacts import CombinedContacts
 from polhode.contact.shape_contacts import ShapeContacts
 from polhode.contact.sparse.listed_contacts import ListedContacts
@@ -322,10 +321,9 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
     def balance(self, t: Array, q: Point, v: Vector, acceleration: Vector) -> Vector:
         return self.coordinates.balance(self._mechanism(q), t, q, v, acceleration)
 
-    @eager_numpy()
-    def accelerations(self, t: Array, q: Point, v: Vector) -> tuple[Vector, Multipliers]:
-        solve = None if self.m else self.coordinates.inverse_mass(q)
-        return super().accelerations(t, q, v) if solve is None else (solve(self.force(t, q, v)), jnp.zeros(0))
+    def inverse_mass(self, t: Array, q: Point) -> Callable[[Vector], Vector] | None:
+        del t
+        return self.coordinates.inverse_mass(q)
 
     def constraint(self, t: Array, q: Point) -> Multipliers:
         residuals = self._mechanism(q).residuals(t, self.motion(q))
@@ -404,6 +402,11 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
     def conversions(self) -> tuple[AbstractConversion, ...]:
         return (*super().conversions(), *(make(self) for make in self.conversion_types))
 
+    def stiffest(self) -> MultibodySystem:
+        """The system with the largest derivatives that its loads have in a run, for limits of the step."""
+        mechanism, coordinates = self.mechanism.stiffest(), self.coordinates.stiffest()
+        return dataclasses.replace(self, mechanism=mechanism, coordinates=coordinates)
+
     def with_joints(self, joints: tuple[JointGroup, ...], labels: tuple[str, ...] | None = None) -> MultibodySystem:
         """The system with other joints, and with other labels if these are given."""
         mechanism = dataclasses.replace(self.mechanism, joints=joints)
@@ -420,10 +423,10 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
         between = " and ".join(f"`{name}`" for name in limit.bodies)
         decay = f" and decays at up to {limit.rate:.3g} per time" if limit.rate else ""
         return (
-            f"The stiffest element at the start, on {between}, oscillates at up to {limit.frequency:.3g} rad per time"
-            f"{decay}: explicit methods of order 3 to 5 need steps of about {limit.step:.2g} or less, lower orders "
-            f"much smaller ones, and the step was {h:.2g}. Take such a step, error control, or `generalized-alpha`, or "
-            "constrain stiff strains away."
+            f"The stiffest element at t = {t:.4g}, on {between}, oscillates at up to {limit.frequency:.3g} rad per time"
+            f"{decay}, stops as if they held: explicit methods of order 3 to 5 need steps of about {limit.step:.2g} or "
+            f"less, lower orders much smaller ones, and the step was {h:.2g}. Take such a step, error control, or "
+            "`generalized-alpha`, or constrain stiff strains away."
         )
 
     # --- joints -----------------------------------------------------------------------------------------------------

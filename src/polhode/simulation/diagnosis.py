@@ -42,7 +42,7 @@ def diagnose(run: PlannedRun, outcome: Outcome, stats: dict[str, Any]) -> str:
     """The explanation of a failure besides its code; also added to the stats."""
     explanation = _diagnose_state(run, outcome, stats)
     if stats["result"] in _UNSTABLE and not run.plan.integrator.implicit:
-        explanation += _diagnose_step_size(run, stats, share=0.5)
+        explanation += _diagnose_step_size(run, stats, share=0.5) or _diagnose_last_step(run, outcome, stats)
     return explanation
 
 
@@ -62,16 +62,26 @@ def _diagnose_state(run: PlannedRun, outcome: Outcome, stats: dict[str, Any]) ->
     return f" {message}" if message else ""
 
 
+def _diagnose_last_step(run: PlannedRun, outcome: Outcome, stats: dict[str, Any]) -> str:
+    """The same at the last state, where inertias may be less than at the start."""
+    last = run.identity.events.run_system.conversion.to_source(outcome.progress.carry.state)
+    state = jax.tree.map(jnp.asarray, last)
+    if not all(bool(jnp.all(jnp.isfinite(x))) for x in jax.tree.leaves(state)):
+        return ""
+    return _diagnose_step_size(run, stats, share=0.5, at=(stats["t_reached"], state))
+
+
 @eager_numpy()
-def _diagnose_step_size(run: PlannedRun, stats: dict[str, Any], share: float) -> str:
-    """A diagnosis of a step that is too large for the stiffness at the start, or an empty text."""
+def _diagnose_step_size(
+    run: PlannedRun, stats: dict[str, Any], share: float, at: tuple[float, Any] | None = None
+) -> str:
+    """A diagnosis of a step that is too large for the stiffness at an instant, or an empty text. `at`: the start."""
     stepper, event_plan = run.plan.segments[0].stepper, run.identity.events
     if not stepper.on_grid:
         return ""
+    t, state = (event_plan.t0, event_plan.state0) if at is None else at
     try:
-        message = event_plan.run_system.source.explicit_limit(
-            float(event_plan.t0), event_plan.state0, float(stepper.h), share
-        )
+        message = event_plan.run_system.source.explicit_limit(float(t), state, float(stepper.h), share)
     except Exception as error:
         message = f"Whether the step is too large for the stiffness is not known: {type(error).__name__}: {error}"
     if message:

@@ -16,6 +16,7 @@ from polhode.integrators.explicit import half_explicit_projection as projection
 from polhode.integrators.explicit._stages import barrier, combine, move_if
 from polhode.integrators.tableaus.half_explicit import HalfExplicitTableau
 from polhode.linalg.blocks import Matrix, apply
+from polhode.linalg.inverse_border import bordered_solver
 from polhode.linalg.solver_choice import kkt_solver
 from polhode.result_codes import Result
 from polhode.spaces.base import Point, Vector
@@ -186,11 +187,14 @@ def _solve_from(
     system: AbstractMechanical, here: StagePlace, there: StagePlace, force: Vector, v: Vector, h: Array
 ) -> tuple[Vector, Multipliers, Array]:
     """Acceleration and multiplier `here` with which v + h v̇ satisfies the constraint `there`, and a result code."""
-    mass = system.mass(here.t, here.q)
     if system.m == 0:
-        return solve_mass(system, mass, force), jnp.zeros(0), jnp.zeros((), jnp.int32)
+        return solve_mass(system, here.t, here.q, force), jnp.zeros(0), jnp.zeros((), jnp.int32)
     target = -(apply(there.B, v, system.m) + there.drift) / h
-    x, multipliers = system.kkt.solution(mass, here.B, there.B, force, target)
+    inverse = system.inverse_mass(here.t, here.q)
+    if inverse is None:
+        x, multipliers = system.kkt.solution(system.mass(here.t, here.q), here.B, there.B, force, target)
+    else:
+        x, multipliers = bordered_solver(inverse, here.B, there.B, system.n, system.m)(force, target)
     return x, multipliers, _singular(jnp.sum(force) + jnp.sum(target), multipliers)
 
 
@@ -200,7 +204,12 @@ def _singular(data: Array, multipliers: Multipliers) -> Array:
     return jnp.where(singular, int(Result.singular_constraints), 0).astype(jnp.int32)
 
 
-def solve_mass(system: AbstractMechanical, mass: Matrix, force: Vector) -> Vector:
+def solve_mass(system: AbstractMechanical, t: Array, q: Any, force: Vector) -> Vector:
+    """M⁻¹ f."""
+    inverse = system.inverse_mass(t, q)
+    if inverse is not None:
+        return inverse(force)
+    mass = system.mass(t, q)
     solver = kkt_solver(mass, (), system.n, 0)
     return solver.solve(solver.factor(mass, (), ()), force, jnp.zeros(0))[0]
 

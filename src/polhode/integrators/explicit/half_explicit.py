@@ -178,4 +178,4 @@ def _acceleration(system: AbstractMechanical, place: StagePlace, v: Vector, mult
     force = system.force(place.t, place.q, v)
     if multipliers is not None:
         force = force - apply_transposed(place.B, multipliers, system.n)
-    return solve_mass(system, system.mass(place.t, place.q), force)
+    return solve_mass(system, place.t, place.q, force)

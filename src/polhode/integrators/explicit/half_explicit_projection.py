@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from polhode.linalg.blocks import apply
-from polhode.spaces.base import Point
+from polhode.linalg.blocks import Matrix, apply
+from polhode.linalg.inverse_border import bordered_solver
+from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
 
@@ -24,13 +27,23 @@ def explicit_rate(system: AbstractMechanical, t: Array, q: Point) -> Multipliers
     return jax.jvp(lambda time: system.constraint(time, q), (t,), (jnp.ones_like(t),))[1]
 
 
+def _nearest(
+    system: AbstractMechanical, t: Array, q: Point, B: Matrix
+) -> Callable[[Vector, Multipliers], tuple[Vector, Multipliers]]:
+    """From r and s to δ and μ with M δ + Bᵀμ = r and B δ = s."""
+    inverse = system.inverse_mass(t, q)
+    if inverse is not None:
+        return bordered_solver(inverse, B, B, system.n, system.m)
+    factors = system.kkt.factor(system.mass(t, q), B, B)
+    return lambda r, s: system.kkt.solve(factors, r, s)
+
+
 def onto_velocity(system: AbstractMechanical, t: Array, state: State) -> State:
     """The velocity nearest to v in the metric M with B v + ∂Φ/∂t = 0, at the same position."""
     q, v = state
     B = system.jacobian(t, q)
-    factors = system.kkt.factor(system.mass(t, q), B, B)
     excess = apply(B, v, system.m) + explicit_rate(system, t, q)
-    change, _ = system.kkt.solve(factors, jnp.zeros(system.n), -excess)
+    change, _ = _nearest(system, t, q, B)(jnp.zeros(system.n), -excess)
     return q, v + change
 
 
@@ -43,11 +56,11 @@ def onto_position(system: AbstractMechanical, t: Array, state: State) -> tuple[S
     """
     q, v = state
     B = system.jacobian(t, q)
-    factors = system.kkt.factor(system.mass(t, q), B, B)
+    nearest = _nearest(system, t, q, B)
     zero, delta = jnp.zeros(system.n), jnp.zeros(system.n)
     point = q
     for _ in range(_ITERATIONS):
-        change, _ = system.kkt.solve(factors, zero, -system.constraint(t, point))
+        change, _ = nearest(zero, -system.constraint(t, point))
         delta = delta + change
         point = system.flow(q, delta, 1.0)
     residual = jnp.max(jnp.abs(system.constraint(t, point)))

@@ -69,6 +69,10 @@ class AbstractCoordinates(eqx.Module):
         """The same coordinates without loads along them."""
         return self
 
+    def stiffest(self) -> Self:
+        """The same coordinates with the largest derivatives that these loads have in a run, for limits of the step."""
+        return self
+
     @property
     @abc.abstractmethod
     def turns(self) -> int:

@@ -114,6 +114,9 @@ class MixedCoordinates(AbstractCoordinates):
     def without_loads(self) -> MixedCoordinates:
         return dataclasses.replace(self, tree=self.tree.without_loads())
 
+    def stiffest(self) -> MixedCoordinates:
+        return dataclasses.replace(self, others=self.others.stiffest(), tree=self.tree.stiffest())
+
     @property
     def has_dependent_coordinates(self) -> bool:
         return self.tree.has_dependent_coordinates

@@ -64,6 +64,9 @@ class AbstractEffort(AbstractForceElement):
     def effort(self, t: Array, s: Array, rate: Array) -> Float[Array, ""]:
         """The generalised force f."""
 
+    def stiffest(self) -> AbstractEffort:
+        return self
+
     def stored_energy(self, s: Array) -> Float[Array, ""]:
         """Potential of the part of the force that has one; zero unless overridden."""
         del s

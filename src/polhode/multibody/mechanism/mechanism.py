@@ -89,6 +89,11 @@ class Mechanism(eqx.Module):
             return None
         return jnp.where(jnp.any(jnp.concatenate(flags)), int(Result.half_turn_passed), 0).astype(jnp.int32)
 
+    def stiffest(self) -> Mechanism:
+        """The mechanism with the largest derivatives that its loads have in a run, for limits of the step."""
+        forces = tuple(dataclasses.replace(each, elements=each.elements.stiffest()) for each in self.forces)
+        return dataclasses.replace(self, forces=forces)
+
     # --- loads and residuals ----------------------------------------------------------------------------------------
 
     def potential(self, t: Array, motion: Motion) -> Float[Array, ""]:

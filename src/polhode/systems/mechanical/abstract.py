@@ -16,6 +16,7 @@ from polhode.compiler.numpy_jit import numpy_jit
 from polhode.compiler.primitives.backend_query import lapack_or
 from polhode.jax_context import inside_transformation
 from polhode.linalg.blocks import Matrix, apply, apply_transposed, dense_block
+from polhode.linalg.inverse_border import bordered_solver
 from polhode.linalg.kkt import AbstractKKT
 from polhode.linalg.solver_choice import library_solver
 from polhode.linalg.symmetric_solution import solve_symmetric
@@ -224,6 +225,10 @@ class AbstractMechanical(AbstractSystem):
 
     def _balance(self, t: Array, q: Point, f: Vector, Z: Multipliers) -> tuple[Vector, Multipliers]:
         """a and λ with M a + Bᵀλ = f and B a = -Z."""
+        inverse = self.inverse_mass(t, q)
+        if inverse is not None:
+            B = self.jacobian(t, q) if self.m else ()
+            return bordered_solver(inverse, B, B, self.n, self.m)(f, -Z)
         B, M = self.jacobian(t, q), self.mass(t, q)
 
         def product(a: Vector, multipliers: Multipliers) -> tuple[Vector, Multipliers]:
@@ -237,6 +242,11 @@ class AbstractMechanical(AbstractSystem):
         library = self.kkt.over(library_solver(self.n, self.m))
         solve = lambda r, s: lapack_or(library.solution, self.kkt.solution, (f, Z), M, B, B, r, s)  # noqa: E731
         return solve_symmetric(product, solve, f, -Z)
+
+    def inverse_mass(self, t: Array, q: Point) -> Callable[[Vector], Vector] | None:
+        """The function M⁻¹ of a vector, where it takes less than a factorisation of M; otherwise None."""
+        del t, q
+        return None
 
     def momentum(self, t: Array, q: Point, v: Vector) -> Vector:
         """M v."""

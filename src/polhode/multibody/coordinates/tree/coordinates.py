@@ -141,6 +141,9 @@ class JointTree(AbstractCoordinates):
     def without_loads(self) -> JointTree:
         return dataclasses.replace(self, efforts=())
 
+    def stiffest(self) -> JointTree:
+        return dataclasses.replace(self, efforts=tuple(effort.stiffest() for effort in self.efforts))
+
     @property
     def has_costly_tangent(self) -> bool:
         return True

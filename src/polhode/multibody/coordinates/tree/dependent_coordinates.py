@@ -162,6 +162,9 @@ class ReducedTree(AbstractCoordinates):
     def without_loads(self) -> ReducedTree:
         return dataclasses.replace(self, tree=self.tree.without_loads())
 
+    def stiffest(self) -> ReducedTree:
+        return dataclasses.replace(self, tree=self.tree.stiffest())
+
     @property
     def masses(self) -> Float[Array, " rows"]:
         return self.tree.masses

@@ -49,6 +49,10 @@ class AbstractJointCoordinateForce(eqx.Module):
         return False
 
     @abc.abstractmethod
+    def stiffest(self) -> AbstractJointCoordinateForce:
+        """One with the largest derivatives that the forces have in a run, for limits of the step."""
+
+    @abc.abstractmethod
     def efforts(self, t: Array, s: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, " k"]:
         """Forces along the k coordinates of the element, which may be combinations of joint coordinates s."""
 
@@ -84,6 +88,9 @@ class JointEffort(AbstractJointCoordinateForce):
     @property
     def brief(self) -> bool:
         return self.element.brief
+
+    def stiffest(self) -> JointEffort:
+        return dataclasses.replace(self, element=self.element.stiffest())
 
     def efforts(self, t: Array, s: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, "1"]:
         return self._effort(t, s, rates)[None]
@@ -121,6 +128,9 @@ class JointFeedback(AbstractJointCoordinateForce):
     @property
     def brief(self) -> bool:
         return self.element.brief
+
+    def stiffest(self) -> JointFeedback:
+        return self
 
     def efforts(self, t: Array, s: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, " k"]:
         return self.element.efforts(t, self.ratios @ s + self.zeros, self.ratios @ rates)
