@@ -193,3 +193,11 @@ def test_simplified_hulls_are_listed(tmp_path):
         f"{body.format('round', 0)}{body.format('cube', 1)}</worldbody></mujoco>"
     )
     assert losses(ph.load_model(path, floor=True)) == {"hulls of meshes": ("round",)}
+
+
+def test_flat_terrain_is_listed():
+    """Heights that are all zero, as in files whose terrain is made later, have no hull."""
+    flat = FILE.replace(
+        "<mujoco>", '<mujoco><asset><hfield name="f" nrow="3" ncol="3" size="5 5 1 .1"/></asset>'
+    ).replace("<worldbody>", '<worldbody><geom type="hfield" hfield="f" pos="0 0 -1"/>')
+    assert "one plane" in losses(ph.load_model(flat.format(cube="", more=""), floor=True))["contacts"][0]
