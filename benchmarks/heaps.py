@@ -1,4 +1,4 @@
-"""Heaps of boxes and spheres: time of a step, energy, penetration and forces.
+"""Heaps of boxes and spheres: time of a step, energy, penetration and forces, and those of MuJoCo.
 
 `python benchmarks/heaps.py [NAME …] [--heap-tolerance X]`
 """
@@ -6,13 +6,16 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import time
+from typing import Any
 
 import numpy as np
 
 import polhode as ph
 
 G = 9.81
+MUJOCO_STEP = 0.002
 
 
 def tower(count: int) -> ph.Model:
@@ -128,7 +131,53 @@ def measure(name: str, heap_tolerance: float) -> None:
     print(
         f"| {name} | {run.stats['result']} | {run.stats['t_reached']:.2f} | {1e3 * taken:.1f} | "
         f"{run.stats['newton_iterations']:.1f} | {coarse:.0f} | {rise:.0e} | {depth:.1e} | "
-        f"{pressure:.0e} |",
+        f"{pressure:.0e} | {run.outputs['kinetic_energy'][-1]:.0e} |",
+        flush=True,
+    )
+
+
+def to_mujoco(model: ph.Model) -> str:
+    """A heap as MJCF, with the masses and inertias of solid shapes."""
+    numbers = lambda values: " ".join(f"{x:.17g}" for x in np.ravel(values))  # noqa: E731
+    text = [f'<mujoco><option timestep="{MUJOCO_STEP}" gravity="0 0 {-G}"><flag energy="enable"/></option>']
+    text.append('<default><geom friction="0.5"/></default><worldbody>')
+    for body in (model.ground, *model.bodies):
+        for shape in body.shapes:
+            at = f'pos="{numbers(body.x)}" quat="{numbers(quaternion(body.R))}"'
+            if isinstance(shape, ph.shapes.Plane):
+                at = f'pos="{numbers(shape.position)}" quat="{numbers(quaternion(shape.rotation))}"'
+                text.append(f'<geom type="plane" size="0 0 1" {at}/>')
+            elif isinstance(shape, ph.shapes.Box):
+                size = numbers(0.5 * np.asarray(shape.size))
+                text.append(f'<body {at}><freejoint/><geom type="box" size="{size}" mass="{body.mass}"/></body>')
+            else:
+                size = numbers(shape.radius)
+                text.append(f'<body {at}><freejoint/><geom type="sphere" size="{size}" mass="{body.mass}"/></body>')
+    return "\n".join([*text, "</worldbody></mujoco>"])
+
+
+def quaternion(rotation: Any) -> np.ndarray:
+    """The unit quaternion of a rotation matrix, its scalar first."""
+    from scipy.spatial.transform import Rotation
+
+    return Rotation.from_matrix(np.asarray(rotation)).as_quat(scalar_first=True)
+
+
+def measure_mujoco(name: str) -> None:
+    """Prints a row of the table."""
+    mujoco: Any = importlib.import_module("mujoco")
+    make, t1 = CASES[name]
+    model = mujoco.MjModel.from_xml_string(to_mujoco(make()))
+    data, steps = mujoco.MjData(model), round(t1 / MUJOCO_STEP)
+    energies, depth, begin = [], 0.0, time.thread_time()
+    for _ in range(steps):
+        mujoco.mj_step(model, data)
+        energies.append(data.energy.sum())
+        depth = max(depth, -float(data.contact.dist[: data.ncon].min(initial=0.0)))
+    taken = (time.thread_time() - begin) / steps
+    rise = float(np.max(np.diff(energies))) / float(np.max(np.abs(energies)))
+    print(
+        f"| {name}, MuJoCo | | {t1:.2f} | {1e3 * taken:.2f} | | | {rise:.0e} | {depth:.1e} | | {data.energy[1]:.0e} |",
         flush=True,
     )
 
@@ -136,12 +185,14 @@ def measure(name: str, heap_tolerance: float) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(CASES)}; all of them by default")
-    parser.add_argument("--heap-tolerance", type=float, default=1e-5)
+    parser.add_argument("--heap-tolerance", type=float, default=1e-2)
+    parser.add_argument("--mujoco", action="store_true", help="measure MuJoCo, with steps of 2 ms, as well")
     arguments = parser.parse_args()
     print(
-        "| case | result | t | ms a step | sweeps | coarse steps | rise of energy | depth | floor / weight - 1 |\n"
-        + "|---" * 9
-        + "|"
+        "| case | result | t | ms a step | sweeps | coarse steps | rise of energy | depth | floor / weight - 1 | "
+        "kinetic energy |\n" + "|---" * 10 + "|"
     )
     for chosen in arguments.names or CASES:
         measure(chosen, arguments.heap_tolerance)
+        if arguments.mujoco:
+            measure_mujoco(chosen)

@@ -18,8 +18,8 @@ from polhode.cli import app
 
 COMPILER = shutil.which("cc") or ""
 STRICT = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off")
-STATE = 4
-"""Numbers before the state: the start of time, the number of the step, time and step."""
+STATE = 5
+"""Numbers before the state: the start of the grid and its spacing, the number of the step, time and step."""
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="there is no C compiler `cc`")
 
@@ -124,6 +124,7 @@ def arm(formulation="minimal"):
 
 
 @needs_compiler
+@pytest.mark.exhaustive
 def test_parameters_and_inputs_have_the_bytes_of_a_run_with_their_values(tmp_path):
     problem, h = arm(), 2.0**-10
     step = Exported(tmp_path, problem, "generalized-alpha", h, "-O1", inputs="torque", parameters=["mass", "length"])
@@ -145,6 +146,56 @@ def test_parameters_and_inputs_have_the_bytes_of_a_run_with_their_values(tmp_pat
     assert state_of(carry, len(expected)) == last(second)
     assert last(second) != last(run(0.3, t0=100 * h, t1=200 * h, state0=jax.tree.map(lambda x: x[-1], first.state)))
     assert parameters[0] == 2.5
+
+
+@needs_compiler
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("method", "formulation"), [("rkmk4", "minimal"), ("generalized-alpha", "SO3xR3")])
+def test_derivatives_of_a_step(method, formulation, tmp_path):
+    """They are differences of the exported step itself, and those back are those along transposed."""
+    step = Exported(
+        tmp_path,
+        arm(formulation),
+        method,
+        2.0**-6,
+        "-O1",
+        inputs="torque",
+        parameters=["mass", "length"],
+        derivatives=("along", "back"),
+    )
+    base = np.array([1.3, 0.7, 0.3])
+    step.values = [(ctypes.c_double * 2)(*base[:2]), (ctypes.c_double * 1)(*base[2:])]
+    carry = step.start()
+    step.steps(carry, 5)
+    members = re.search(r"typedef struct \{([^}]*)\} model_state", step.header)[1].split(";")[:-1]
+    count = sum(np.prod([int(n) for n in re.findall(r"\[(\d+)\]", each)], dtype=int) for each in members)
+    state, whole = slice(STATE, STATE + count), len(carry)
+
+    def changed(change):
+        """The state after a step, with other parameters, inputs and state before."""
+        values = base + change[:3]
+        step.values = [(ctypes.c_double * 2)(*values[:2]), (ctypes.c_double * 1)(*values[2:])]
+        other = type(carry).from_buffer_copy(carry)
+        np.frombuffer(other)[state] += change[3:]
+        step.steps(other, 1)
+        return np.frombuffer(other)[state].copy()
+
+    generator = np.random.default_rng(1)
+    v, w = generator.normal(size=3 + count), generator.normal(size=count)
+    differences = (changed(1e-5 * v) - changed(-1e-5 * v)) / 2e-5
+    changed(np.zeros(3 + count))
+    seeds = [(ctypes.c_double * 2)(*v[:2]), (ctypes.c_double * 1)(*v[2:3])]
+    seed, after, before = ((ctypes.c_double * whole)() for _ in range(3))
+    np.frombuffer(seed)[state] = v[3:]
+    step.call("step_along", carry, *seeds, seed, after)
+    along = np.frombuffer(after)[state].copy()
+    np.testing.assert_allclose(along, differences, atol=1e-7 * np.max(np.abs(differences)))
+    assert np.max(np.abs(along - v[3:])) > 1e-3
+    np.frombuffer(seed)[state] = w
+    gradients = [(ctypes.c_double * 2)(), (ctypes.c_double * 1)()]
+    step.call("step_back", carry, seed, *gradients, before)
+    back = np.concatenate([*map(np.frombuffer, gradients), np.frombuffer(before)[state]])
+    assert back @ v == pytest.approx(w @ along, rel=1e-11)
 
 
 @needs_compiler
@@ -171,7 +222,8 @@ def refused(match, tmp_path, problem, method=None, h=1e-3, file="x.c", **argumen
 
 def test_what_cannot_be_exported_is_refused_by_name_with_a_remedy(tmp_path):
     top = ph.problems.get("heavy-top")
-    refused("must end in .c, .so", tmp_path, top, file="x.fmu")
+    refused("`derivatives` must be", tmp_path, top, derivatives="forward")
+    refused("must end in .c, .so", tmp_path, top, file="x.zip")
     refused("`h` must be positive", tmp_path, top, h=-1.0)
     refused("Did you mean `mass`", tmp_path, top, parameters=["masss"])
     refused("'formulation' .* no number", tmp_path, top, parameters=["formulation"])
@@ -215,13 +267,14 @@ def test_the_command_writes_a_program_that_prints_outputs(tmp_path):
 
 # --- long ones --------------------------------------------------------------------------------------------------------
 
-MODELS = ("heavy-top", "rotor", "pendulum-3d", "free-rigid-body", "heavy-top-constrained", "mass-spring")
+MODELS = ("pendulum-3d", "steady-precession")
 
 
 def model_for(method):
     """A problem that a method takes."""
     quadratic = ph.problems.get("heavy-top", formulation="quadratic")
-    for problem in (*map(ph.problems.get, MODELS), quadratic, arm("SO3xR3"), with_stops()):
+    first = ph.problems.get("heavy-top"), arm("SO3xR3"), *map(ph.problems.get, MODELS)
+    for problem in (*first, quadratic, arm(), with_stops()):
         if any(row.suited and row.name == method for row in ph.integrators.suited(problem.system, problem.state0)):
             return problem
     raise AssertionError(f"no model for {method}")
@@ -243,6 +296,16 @@ def test_every_method_has_the_bytes_of_its_run(method, tmp_path):
     check_bytes(tmp_path, model_for(method), method)
 
 
+def dropped(shape):
+    """A body that falls on the floor, slides and rolls."""
+    model = ph.Model(gravity=(0, 0, -9.81))
+    motion = {"velocity": (1.0, 0.2, -1.0), "angular_velocity": (1.0, 2.0, 0.5)}
+    model.add_body(mass=1.0, inertia=(0.01, 0.012, 0.015), position=(0, 0, 0.3), shape=shape, name="body", **motion)
+    model.ground.add_shape(ph.shapes.Plane())
+    model.contacts(friction=0.5, restitution=0.3)
+    return model.problem("SO3xR3", t1=1.0)
+
+
 LARGE = {
     "slider-crank": lambda: (ph.problems.get("slider-crank"), "generalized-alpha"),
     "four bars": lambda: (ph.problems.get("planar-four-bar"), "herk4"),
@@ -250,6 +313,8 @@ LARGE = {
     "rod": lambda: (ph.problems.get("whirling-cable", n=40), None),
     "grains": lambda: (ph.problems.get("grain-pile"), None),
     "stops": lambda: (with_stops(), "moreau"),
+    "ball": lambda: (dropped(ph.shapes.Sphere(0.1)), "moreau"),
+    "box": lambda: (dropped(ph.shapes.Box((0.2, 0.3, 0.4))), "moreau"),
 }
 
 

@@ -203,6 +203,28 @@ def test_procedures_have_the_bytes_of_machine_code(tmp_path, monkeypatch):
     np.testing.assert_allclose(c.view(float), function(jnp.asarray(values)), rtol=1e-14)
 
 
+def test_operations_of_procedures_count_in_each_call(monkeypatch):
+    monkeypatch.setattr(size_limits, "PROCEDURE", 10)
+    call = jax.jit(lambda p, v: jnp.sin(p) * v + jax.lax.cond(v[0] > 0, lambda: jnp.cross(p, v), lambda: v * v))
+
+    def count(times):
+        def function(x):
+            v = x[2:]
+            for _ in range(times):
+                v = call(x[:3], v)
+            return v
+
+        values = np.array([0.3, -0.7, 1.1, 0.4, -0.2])
+        k, pointers = BlockBuilder(), pointers_of(("x", "out"))
+        for n, x in enumerate(k.call(on_scalars(trace(function, values), values), list(values))):
+            k.store(pointers["out"], (n,), (1,), x)
+        return print_file(Function(pointers, k.block, np.int64(7))).operations
+
+    third, second = count(4) - count(3), count(3) - count(2)
+    # Three sines, products and sums, both branches, and what passes arguments and results.
+    assert third == second > 35
+
+
 @pytest.mark.parametrize("level", ["-O2", "-O3"])
 def test_optimisation_does_not_change_a_bit(level, tmp_path):
     k, pointers = BlockBuilder(), pointers_of(("x", "out"))

@@ -8,24 +8,27 @@ from typing import Annotated
 import typer
 
 from polhode.cli import models
-from polhode.cli.output import (
-    RUN_FAILED,
+from polhode.cli.output import RUN_FAILED, Quiet, fail, file_errors, parse_settings, say, status_line, usage_errors
+from polhode.cli.problem_options import (
+    Controls,
     MeshPath,
     Options,
-    Quiet,
+    Positions,
+    Problem,
     Settings,
-    fail,
-    file_errors,
-    parse_settings,
-    say,
-    status_line,
-    usage_errors,
+    Step,
+    Velocities,
+    build_problem,
+    choose_method,
 )
-from polhode.cli.run import Controls, Positions, Problem, Step, Velocities, method_with_options
 
 Target = Annotated[
     Path,
-    typer.Option("--out", metavar="FILE", help="A .c, which gets a header beside it, or a library, .so or .dylib."),
+    typer.Option(
+        "--out",
+        metavar="FILE",
+        help="A .c, which gets a header beside it, a library, .so or .dylib, or a unit of FMI, .fmu.",
+    ),
 ]
 Method = Annotated[
     str | None,
@@ -44,6 +47,11 @@ Outputs = Annotated[
     typer.Option("--output", metavar="NAME", help="An output to write, all by default; may be repeated."),
 ]
 Word = Annotated[str | None, typer.Option("--name", help="What names in C begin with; that of the problem by default.")]
+Fmi = Annotated[str, typer.Option("--fmi", metavar="3.0|2.0", help="The version of FMI, if a .fmu is written.")]
+Derivatives = Annotated[
+    list[str] | None,
+    typer.Option("--derivative", metavar="along|back", help="A derivative of the step to write; may be repeated."),
+]
 
 
 def code(
@@ -61,18 +69,18 @@ def code(
     parameter: Parameters = None,
     output: Outputs = None,
     name: Word = None,
+    fmi: Fmi = "3.0",
+    derivative: Derivatives = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write the step of a method in C, or as a library, with the bytes of `polhode run`."""
+    """Write the step of a method in C, as a library or for co-simulation, with the bytes of `polhode run`."""
     import polhode as ph
 
     with usage_errors(), file_errors():
         options = parse_settings(option, "--option")
-        with status_line(f"building {problem}", not quiet):
-            initial_value_problem, _ = models.get_problem(
-                problem, settings, models.ModelOptions(positions, velocities, controls, mesh_path)
-            )
-        integrator = method_with_options(initial_value_problem, method, options)
+        start = models.ModelOptions(positions, velocities, controls, mesh_path)
+        initial_value_problem, _ = build_problem(problem, settings, start, quiet=quiet)
+        integrator = choose_method(initial_value_problem, method, options)
         h = initial_value_problem.h if step is None else step
         try:
             with status_line(f"writing {out}", not quiet):
@@ -85,8 +93,11 @@ def code(
                     parameters=parameter or (),
                     outputs=output,
                     name=name,
+                    fmi=fmi,
+                    derivatives=derivative or (),
                 )
         except ph.CompilerError as error:
             fail(str(error), RUN_FAILED)
     if not quiet:
-        say(f"written to {out}, with its header {out.with_suffix('.h').name} beside it")
+        header = "" if out.suffix == ".fmu" else f", with its header {out.with_suffix('.h').name} beside it"
+        say(f"written to {out}{header}")

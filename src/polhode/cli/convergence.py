@@ -14,9 +14,7 @@ from polhode.cli import models
 from polhode.cli.output import (
     RUN_FAILED,
     Json,
-    Options,
     Quiet,
-    Settings,
     console,
     emit,
     fail,
@@ -24,6 +22,7 @@ from polhode.cli.output import (
     say,
     usage_errors,
 )
+from polhode.cli.problem_options import Options, Settings
 from polhode.importers.formats import ENDINGS
 
 if TYPE_CHECKING:

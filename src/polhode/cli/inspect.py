@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polhode.cli.models import ModelOptions, import_model, is_model_file
-from polhode.cli.output import WRONG_USAGE, Json, MeshPath, Settings, console, emit, fail, parse_settings, usage_errors
+from polhode.cli.output import WRONG_USAGE, Json, console, emit, fail, parse_settings, usage_errors
+from polhode.cli.problem_options import MeshPath, Settings
 from polhode.importers.formats import ENDINGS
 
 if TYPE_CHECKING:

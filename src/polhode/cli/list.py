@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from polhode.cli.models import get_problem
-from polhode.cli.output import Json, Settings, console, emit, usage_errors
+from polhode.cli.output import Json, console, emit, usage_errors
+from polhode.cli.problem_options import Settings
 
 
 class Kind(enum.StrEnum):

@@ -22,23 +22,6 @@ WRONG_USAGE = 2
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no tables; errors are still shown.")]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="A parameter of the problem: a number, a JSON array, or a word."),
-]
-Options = Annotated[
-    list[str] | None,
-    typer.Option("--option", metavar="KEY=VALUE", help="An option of the integrator, such as rho_inf=0.8."),
-]
-
-MeshPath = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--mesh-path", metavar="FOLDER", help="Where meshes of a model file are looked for as well; repeatable."
-    ),
-]
-
-
 WhenFull = Annotated[
     str,
     typer.Option(

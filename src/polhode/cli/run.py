@@ -12,47 +12,35 @@ from polhode.cli import models
 from polhode.cli.export import ENDINGS, check_endings, write_files
 from polhode.cli.output import (
     Json,
-    MeshPath,
-    Options,
     Quiet,
-    Settings,
     WhenFull,
     fail,
     interruptions_reported,
     parse_settings,
     say,
-    status_line,
     usage_errors,
 )
+from polhode.cli.problem_options import (
+    Absolute,
+    Controls,
+    End,
+    MeshPath,
+    Method,
+    Options,
+    Positions,
+    Problem,
+    Relative,
+    Settings,
+    Step,
+    Velocities,
+    build_problem,
+    choose_method,
+)
 from polhode.cli.run_report import carry_out, report
-from polhode.importers import formats
 
 if TYPE_CHECKING:
-    from polhode.integrators.base import AbstractIntegrator
     from polhode.problem import Problem as InitialValueProblem
 
-Problem = Annotated[
-    str,
-    typer.Argument(
-        metavar="PROBLEM|MODEL_FILE",
-        help=f"Name of a problem, as `polhode list problems` shows them, or a model file: {formats.ENDINGS}.",
-    ),
-]
-Method = Annotated[str | None, typer.Option(help="Name of an integrator; the problem's own by default.")]
-Step = Annotated[float | None, typer.Option(help="Constant step size; the problem's own by default.")]
-Relative = Annotated[float | None, typer.Option(help="Relative tolerance: control the error.")]
-Absolute = Annotated[float | None, typer.Option(help="Absolute tolerance; rtol / 100 by default.")]
-End = Annotated[float | None, typer.Option(help="End of the run; the problem's own by default.")]
-Positions = Annotated[
-    list[str] | None,
-    typer.Option(metavar="JOINT=VALUE …", help="Joints of a model file at the start, in m and rad; several at once."),
-]
-Velocities = Annotated[
-    list[str] | None, typer.Option(metavar="JOINT=VALUE …", help="Their velocities at the start, likewise.")
-]
-Controls = Annotated[
-    list[str] | None, typer.Option(metavar="ACTUATOR=VALUE …", help="Controls of a model file's actuators, likewise.")
-]
 Out = Annotated[
     Path | None,
     typer.Option(metavar="RUN.zarr", help="Store to which the run is streamed; an HDF5 file if it ends in .h5."),
@@ -102,11 +90,9 @@ def run(
     with usage_errors(), interruptions_reported():
         check_endings(export or ())
         options = parse_settings(option, "--option")
-        with status_line(f"building {problem}", not quiet):
-            initial_value_problem, model = models.get_problem(
-                problem, settings, models.ModelOptions(positions, velocities, controls, mesh_path)
-            )
-        method = method_with_options(initial_value_problem, integrator, options)
+        start = models.ModelOptions(positions, velocities, controls, mesh_path)
+        initial_value_problem, model = build_problem(problem, settings, start, quiet=quiet)
+        method = choose_method(initial_value_problem, integrator, options)
         if talk:
             if model is not None:
                 models.announce(model)
@@ -127,15 +113,6 @@ def run(
     if options:
         more |= {"integrator": integrator or initial_value_problem.integrator, "options": options}
     report(outcome, out, more, as_json, quiet)
-
-
-def method_with_options(
-    problem: InitialValueProblem, integrator: str | None, options: dict[str, Any]
-) -> AbstractIntegrator | str | None:
-    """The named method, or the problem's own, with options; without options just the name, if any."""
-    from polhode import integrators
-
-    return integrators.get(integrator or problem.integrator, **options) if options else integrator
 
 
 def _method_text(integrator: str | None, options: dict[str, Any]) -> str | None:

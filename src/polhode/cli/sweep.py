@@ -15,9 +15,7 @@ from polhode.cli.output import (
     RUN_FAILED,
     WRONG_USAGE,
     Json,
-    Options,
     Quiet,
-    Settings,
     emit,
     fail,
     file_errors,
@@ -26,7 +24,17 @@ from polhode.cli.output import (
     show,
     usage_errors,
 )
-from polhode.cli.run import Absolute, End, Method, Problem, Relative, Step, method_with_options
+from polhode.cli.problem_options import (
+    Absolute,
+    End,
+    Method,
+    Options,
+    Problem,
+    Relative,
+    Settings,
+    Step,
+    choose_method,
+)
 from polhode.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -94,7 +102,7 @@ def sweep(
             )
         options = parse_settings(option, "--option")
         initial_value_problem, _ = models.get_problem(problem, settings)
-        method = method_with_options(initial_value_problem, integrator, options)
+        method = choose_method(initial_value_problem, integrator, options)
         how: dict[str, Any] = {"h": step, "rtol": rtol, "atol": atol, "t1": t1, "save_every": save_every}
         how |= {"statistics": statistics, "keep": out is not None, "out": out, "resume": resume}
         how |= {"overwrite": overwrite, "workers": workers, "scheduler": scheduler}

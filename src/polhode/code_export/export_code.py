@@ -8,7 +8,10 @@ from pathlib import Path
 
 from polhode import checks
 from polhode.code_export import c_compiler, refusals
+from polhode.code_export.derivatives import DIRECTIONS
 from polhode.code_export.exported_step import ExportedStep
+from polhode.code_export.fmu import archive
+from polhode.code_export.fmu.model_header import MODEL
 from polhode.code_export.free_numbers import FreeNumbers
 from polhode.code_export.library import Library, library_of
 from polhode.code_export.structs import identifier
@@ -21,7 +24,7 @@ from polhode.problem import Problem
 from polhode.replacement import replacement
 from polhode.simulation.step_request import positive_step
 
-SUFFIXES = (".c", ".so", ".dylib")
+SUFFIXES = (".c", ".so", ".dylib", ".fmu")
 
 
 @with_default_device
@@ -36,6 +39,8 @@ def export_code(
     outputs: Sequence[str] | None = None,
     events: Sequence[Event] | Event = (),
     name: str | None = None,
+    fmi: str = "3.0",
+    derivatives: str | Sequence[str] = (),
 ) -> Path:
     """Writes the step of a method for a problem in C, and returns the path.
 
@@ -44,6 +49,7 @@ def export_code(
     of its own. Its header says what it takes on the stack.
 
     - `.c`: the file, and its header `.h` beside it. - `.so`, `.dylib`: a library, which `cc` makes, and the header.
+    - `.fmu`: a unit of FMI for co-simulation, with sources, and the library for this platform if there is a `cc`.
 
     **Arguments:**
 
@@ -54,7 +60,10 @@ def export_code(
     - `parameters`: names of those that stay free but don't change during a run; all other numbers become constants.
     - `outputs`: names of those to write, with `invariants.…` and `residuals.…`; all by default.
     - `events`: as for `simulate`; those that end a run or change the system can't be exported.
-    - `name`: what names in C begin with; that of the problem by default.
+    - `name`: what names in C begin with, or the name of the unit's library; that of the problem by default.
+    - `fmi`: the version of FMI, "3.0" or "2.0", whose variables are single numbers.
+    - `derivatives`: "along", the change of a step along changes of all that it depends on; "back", gradients from those
+      after the step; or both. For states, those of the coordinates that states are stored in.
 
     **Raises** ValueError for what can't be exported, with the reason and a remedy, before anything is computed;
     OSError if the file can't be written; `CompilerError` if the C compiler fails.
@@ -65,19 +74,36 @@ def export_code(
         raise checks.not_a_problem(problem, "a Problem")
     if path.suffix not in SUFFIXES:
         raise ValueError(f"`path` must end in {', '.join(SUFFIXES)}, got `{path.name}`.")
+    standard = archive.STANDARDS[checks.choice("fmi", fmi, archive.STANDARDS)]
+    directions = [derivatives] if isinstance(derivatives, str) else list(derivatives)
+    for each in directions:
+        checks.choice("derivatives", each, DIRECTIONS)
     step = positive_step("h", h, "Exported steps go forward in time.")
     word = identifier(problem.name if name is None else checks.word("name", name, "beginning of names in C"))
     if name is not None and word != name:
         raise ValueError(f"`name` must be a word that C takes for a name, got {name!r}; such as {word!r}.")
-    compiler = None if path.suffix == ".c" else c_compiler.find()
+    is_unit = path.suffix == ".fmu"
+    compiler = c_compiler.find() if is_unit else None if path.suffix == ".c" else c_compiler.require()
     free = FreeNumbers.of(problem, () if parameters is None else parameters, inputs)
     try:
-        recorded = ExportedStep.of(problem, method, step, free, flatten_events(events), outputs)
-        library = library_of(recorded, word, problem.name)
+        recorded = ExportedStep.of(
+            problem,
+            method,
+            step,
+            free,
+            flatten_events(events),
+            outputs,
+            restarts=is_unit or bool(free.inputs),
+            derivatives=directions,
+        )
+        library = library_of(recorded, MODEL if is_unit else word, problem.name)
     except UnsupportedNativeOperation as reason:
         used = method if isinstance(method, str) else problem.integrator
         raise refusals.no_code(reason, problem.name, used) from None
-    _write(library, word, path, compiler)
+    if is_unit:
+        archive.write(path, recorded, library, problem, word, standard, compiler)
+    else:
+        _write(library, word, path, compiler)
     return path
 
 
@@ -89,11 +115,11 @@ def _write(library: Library, name: str, path: Path, compiler: str | None) -> Non
         with replacement(path) as file:
             file.write_text(source, encoding="utf-8")
     else:
-        with tempfile.TemporaryDirectory() as folder:
-            code = Path(folder) / f"{name}.c"
-            code.write_text(source, encoding="utf-8")
-            (Path(folder) / header.name).write_text(library.header, encoding="utf-8")
+        with tempfile.TemporaryDirectory() as name_of_folder:
+            folder = Path(name_of_folder)
+            (folder / f"{name}.c").write_text(source, encoding="utf-8")
+            (folder / header.name).write_text(library.header, encoding="utf-8")
             with replacement(path) as file:
-                c_compiler.make_library(compiler, code, file)
+                c_compiler.make_library(compiler, [f"{name}.c"], file.resolve(), folder)
     with replacement(header) as file:
         file.write_text(library.header, encoding="utf-8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from polhode.code_export import refusals
+from polhode.code_export.derivatives import step_derivatives
 from polhode.code_export.free_numbers import FreeNumbers, Values, dependent_results
 from polhode.compiler.fingerprint.closures import frozen
 from polhode.compiler.loops.single_call import SingleCall
@@ -36,9 +37,13 @@ _EVENTS = 10**9
 
 
 class Carry(NamedTuple):
-    """The numbers that exported code keeps between steps: the time at which it began, and the progress of the run."""
+    """The numbers that exported code keeps between steps.
+
+    - `t0`, `spacing`: the time at which it began to make steps of this length. - `progress`: that of the run.
+    """
 
     t0: Any
+    spacing: Any
     progress: Progress
 
 
@@ -56,7 +61,9 @@ class ExportedStep:
     - `begin`: what the code keeps between steps, at the start, as `simulate` has it.
     - `steps`: a block of steps. - `leaves`: the arrays of the model that parameters and inputs change, and then the
       arrays of number `free_state` of the initial state; None if nothing is free.
-    - `initial`, `restart`, `observe`: the start of a run, its restart after a jump of inputs, and outputs.
+    - `initial`, `restart`, `observe`: the start of a run, its restart after a jump of inputs or with other steps, if
+      that is needed, and outputs.
+    - `derivatives`: of a step, by their direction: "along" and "back".
     """
 
     task: Task
@@ -70,6 +77,7 @@ class ExportedStep:
     restart: SingleCall | None
     free_state: tuple[int, ...]
     observe: SingleCall
+    derivatives: Mapping[str, SingleCall]
 
     @classmethod
     def of(
@@ -80,16 +88,21 @@ class ExportedStep:
         free: FreeNumbers,
         events: tuple[Event, ...],
         outputs: Any,
+        *,
+        restarts: bool,
+        derivatives: Sequence[str],
     ) -> ExportedStep:
-        """Records the step. Raises ValueError for what can't be exported, with the reason and a remedy.
+        """Records the step, restarts if there are `restarts`, and derivatives in these directions.
+
+        Raises ValueError for what can't be exported, with the reason and a remedy.
 
         Raises `UnsupportedNativeOperation` where a function has no machine code.
         """
         task = _task(problem, method, events)
         refusals.check_task(task)
-        recorder = _Recorder(problem, task, h, free, events)
+        recorder = _Recorder(problem, task, h, free, events, derivatives)
         progress = jax.tree.map(np.asarray, recorder.begin())
-        return recorder.record(Carry(np.float64(task.t0), progress), outputs)
+        return recorder.record(Carry(np.float64(task.t0), np.float64(h), progress), outputs, restarts)
 
 
 def _task(problem: Problem, method: AbstractIntegrator | str | None, events: tuple[Event, ...]) -> Task:
@@ -99,8 +112,17 @@ def _task(problem: Problem, method: AbstractIntegrator | str | None, events: tup
 class _Recorder:
     """Records functions of one task: its arrays are `numbers`, and some of them may be free."""
 
-    def __init__(self, problem: Problem, task: Task, h: float, free: FreeNumbers, events: tuple[Event, ...]) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        task: Task,
+        h: float,
+        free: FreeNumbers,
+        events: tuple[Event, ...],
+        derivatives: Sequence[str],
+    ) -> None:
         self.problem, self.task, self.h, self.free, self.events = problem, task, h, free, events
+        self.derivatives = derivatives
         self.parts = self._parts(task)
         arrays, self.rest = eqx.partition(self.parts, eqx.is_array)
         self.leaves, self.structure = jax.tree.flatten(arrays)
@@ -112,6 +134,8 @@ class _Recorder:
         handler = handler_at(Start(task.state0), task.events)
         stepper = inner if handler is None else handler.stepper(inner)
         refusals.check_events(task, stepper, handler)
+        if handler is not None and self.derivatives:
+            raise refusals.no_derivatives(self.problem.name)
         return frozen((stepper, task.run_system.system, task.integrator))
 
     def begin(self) -> Progress:
@@ -142,13 +166,13 @@ class _Recorder:
             )
         return task, leaves
 
-    def _with(self, arrays: Any, at: tuple[int, ...], free: Free, t0: Any) -> Any:
-        """Stepper, system and method with free numbers in their places."""
+    def _with(self, arrays: Any, at: tuple[int, ...], free: Free, t0: Any, spacing: Any) -> Any:
+        """Stepper, system and method with free numbers in their places, and steps from t0 on."""
         leaves = jax.tree.leaves(arrays)
         for k, x in zip(at, free.leaves, strict=True):
             leaves[k] = x
         stepper, system, integrator = eqx.combine(jax.tree.unflatten(self.structure, leaves), self.rest)
-        return _beginning_at(stepper, t0), system, integrator
+        return _on_grid(stepper, t0, spacing), system, integrator
 
     def _dependence(self) -> tuple[tuple[int, ...], tuple[int, ...], SingleCall | None]:
         """Numbers of the arrays of the model, and of the initial state, that parameters and inputs change.
@@ -174,30 +198,30 @@ class _Recorder:
 
     # --- functions ----------------------------------------------------------------------------------------------------
 
-    def record(self, begin: Carry, outputs: Any) -> ExportedStep:
+    def record(self, begin: Carry, outputs: Any, restarts: bool) -> ExportedStep:
         """All functions; `begin`: the carry at the start."""
         state = jax.tree.map(np.asarray, self.task.state0)
         at, state_at, leaves_call = self._dependence()
         free = Free(tuple(self.leaves[k] for k in at))
 
         def steps(arrays: Any, now: tuple[Free, Carry], control: Any) -> Any:
-            parts = self._with(arrays, at, now[0], now[1].t0)
+            parts = self._with(arrays, at, now[0], now[1].t0, now[1].spacing)
             progress, kind, row = native.advance_to_frame(parts, now[1].progress, control)
-            return (now[0], Carry(now[1].t0, progress)), kind, row
+            return (now[0], now[1]._replace(progress=progress)), kind, row
 
         def more(arrays: Any, now: tuple[Free, Carry], control: Any) -> Any:
-            return native.more(self._with(arrays, at, now[0], now[1].t0), now[1].progress, control)
+            return native.more(self._with(arrays, at, now[0], now[1].t0, now[1].spacing), now[1].progress, control)
 
         def initial(arrays: Any, free: Free, state: Any, t0: Any) -> Carry:
-            stepper, system, integrator = self._with(arrays, at, free, t0)
-            return Carry(t0, stepper.start(system, integrator, state, keep_previous=False))
+            stepper, system, integrator = self._with(arrays, at, free, t0, begin.spacing)
+            return Carry(t0, begin.spacing, stepper.start(system, integrator, state, keep_previous=False))
 
         def restart(arrays: Any, now: tuple[Free, Carry]) -> Carry:
-            stepper, system, integrator = self._with(arrays, at, now[0], now[1].t0)
+            stepper, system, integrator = self._with(arrays, at, now[0], now[1].t0, now[1].spacing)
             progress = stepper.restart(system, integrator, now[1].progress)
             if isinstance(stepper, EventDetectingStepper):
                 progress = stepper.with_event_state(system, integrator, progress)
-            return Carry(now[1].t0, progress)
+            return now[1]._replace(progress=progress)
 
         now = free, begin
         row = native.row_contents(self.parts, begin.progress)
@@ -210,10 +234,18 @@ class _Recorder:
             StepPrograms.of(more, steps, self.numbers, now, row),
             leaves_call,
             SingleCall.of(initial, numbers=self.numbers, free=free, state=state, t0=begin.t0),
-            SingleCall.of(restart, numbers=self.numbers, now=now) if self.free.inputs else None,
+            SingleCall.of(restart, numbers=self.numbers, now=now) if restarts else None,
             tuple(state_at),
             self._observe(begin, outputs),
+            step_derivatives(self.derivatives, self._one_step, self.free, begin, self.task.integrator_name),
         )
+
+    def _one_step(self, values: Values, carry: Carry) -> Carry:
+        """One step without events, as a function of parameters and inputs as well."""
+        leaves = self.leaves if self.free.is_empty else self._numbers_for(values)[1]
+        every = tuple(range(len(leaves)))
+        stepper, system, integrator = self._with(self.numbers, every, Free(tuple(leaves)), carry.t0, carry.spacing)
+        return carry._replace(progress=stepper.attempt(system, integrator, carry.progress))
 
     def _observe(self, begin: Carry, outputs: Any) -> SingleCall:
         """Outputs, invariants and residuals by name, as numbers."""
@@ -254,9 +286,12 @@ def _flat(tree: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _beginning_at(stepper: AbstractStepper, t0: Any) -> AbstractStepper:
-    """The same steps from another instant on."""
-    where = lambda s: s.t0  # noqa: E731
-    stepper = eqx.tree_at(where, stepper, t0)
+def _on_grid(stepper: AbstractStepper, t0: Any, spacing: Any) -> AbstractStepper:
+    """The same steps, from another instant on and of another length."""
     inner: AbstractSegmentStepper | None = getattr(stepper, "inner", None)
-    return stepper if inner is None else eqx.tree_at(lambda s: s.inner.t0, stepper, t0)
+    stepper = eqx.tree_at(lambda s: s.t0, stepper, t0)
+    grid = lambda s: (s.t0, s.h, s.spacing)  # noqa: E731
+    values = t0, spacing, spacing
+    if inner is None:
+        return eqx.tree_at(grid, stepper, values)
+    return eqx.tree_at(lambda s: grid(s.inner), stepper, values)

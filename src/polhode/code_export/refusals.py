@@ -74,6 +74,14 @@ def check_outputs(names: Sequence[str], candidates: Iterable[str]) -> None:
             raise unknown_name("output", name, every)
 
 
+def no_derivatives(problem: str) -> ValueError:
+    """The error for derivatives of steps in which events may happen."""
+    return ValueError(
+        f"Steps of problem `{problem}` have events, such as impacts and stops, across which exported derivatives don't "
+        "go. Leave out `derivatives`, or the events."
+    )
+
+
 def no_code(reason: Exception, problem: str, method: str) -> ValueError:
     """The error for functions that have no machine code."""
     return ValueError(

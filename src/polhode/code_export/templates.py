@@ -39,7 +39,7 @@ enum {name}_result {{
 {start_from}
 /* One step of {NAME}_H_STEP. */
 {step}
-{jump}/* Outputs, invariants and residuals of the present state. */
+{restarts}{derivatives}/* Outputs, invariants and residuals of the present state. */
 {read}
 /* Model, method and step. */
 {about}
@@ -80,3 +80,16 @@ int main(int count, char **arguments) {{
 }}
 #endif
 """
+
+RESTARTS = """\
+/* To be called after inputs have jumped: rebuilds what the method remembers. They are held within steps. */
+{jump}
+/* From the present time on steps have length h; rebuilds what the method remembers. */
+{resize}
+"""
+
+DERIVATIVES = {
+    "along": "/* The change of the carry after a step from this one, along changes of all that it depends on. */",
+    "back": "/* Gradients of a function of the carry after a step from this one, from its gradient there. */",
+}
+"""What derivatives of a step are; integers of a carry have none, and zeros in their place."""

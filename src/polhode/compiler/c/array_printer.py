@@ -26,7 +26,7 @@ from polhode.compiler.arrays.array_ir import (
 from polhode.compiler.arrays.printer import AbstractPrinter
 from polhode.compiler.c.code_tree import Line
 from polhode.compiler.c.expressions import c_type
-from polhode.compiler.c.partition import cut
+from polhode.compiler.c.partition import CutFunction, cut
 from polhode.compiler.c.prelude import PRELUDE
 from polhode.compiler.c.scalar_printer import ScalarPrinter
 from polhode.compiler.c.slots import slot_member, slot_value
@@ -67,18 +67,23 @@ def print_function(function: Function, name: str, *, is_static: bool = False) ->
     printer.c.line(f"return {printer.c.operand(function.result)};", is_fixed=True)
     arguments = [*function.arguments, "workspace"]
     procedures = [(each.name, each.arguments, each.body) for each in printer.c.procedures.values()]
-    parts = [cut(body, each, names, f"PART void {each}") for each, names, body in procedures]
+    parts: dict[str, CutFunction] = {}
+    costs: dict[str, int] = {}
+    for each, names, body in procedures:
+        # Procedures come after those that they call.
+        parts[each] = cut(body, each, names, f"PART void {each}", costs)
+        costs[each] = parts[each].operations
     heads = f"int64_t {name}({', '.join(f'slot *{x}' for x in arguments)})"
-    last = cut(printer.c.body, name, arguments, f"{'PART ' if is_static else ''}int64_t {name}")
-    texts = [*(part.text for part in parts), last.text]
+    last = cut(printer.c.body, name, arguments, f"{'PART ' if is_static else ''}int64_t {name}", costs)
+    texts = [*(part.text for part in parts.values()), last.text]
     tables = [text for table, text in printer.c.tables.items() if any(table in each for each in texts)]
     return CFunction(
         name,
         heads,
         "\n".join((*tables, *texts)),
         printer.workspace,
-        last.stack + sum(part.stack for part in parts),
-        last.operations + sum(part.operations for part in parts),
+        last.stack + sum(part.stack for part in parts.values()),
+        last.operations,
     )
 
 

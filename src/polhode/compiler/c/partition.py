@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from polhode.compiler.c.code_tree import (
@@ -66,8 +66,12 @@ class _Part:
         self.inside: set[_Part] = {self}
 
 
-def cut(body: Body, name: str, arguments: Sequence[str], head: str) -> CutFunction:
-    """The function of a body, cut into parts. `arguments`: names of those of type `slot *`; `head`: before these."""
+def cut(body: Body, name: str, arguments: Sequence[str], head: str, costs: Mapping[str, int]) -> CutFunction:
+    """The function of a body, cut into parts.
+
+    - `arguments`: names of those of type `slot *`. - `head`: what is before these. - `costs`: operations of the
+      functions that it may call, by their names.
+    """
     cutter = _Cutter(name)
     main = _Part(name, cutter.shorten(without_unused(body)))
     shared = _SharedVariables(main)
@@ -79,7 +83,7 @@ def cut(body: Body, name: str, arguments: Sequence[str], head: str) -> CutFuncti
         # Parts come after those that they call.
         calls = [depth[each.part] for each in _calls(part.body)]
         depth[part] += max(calls, default=0)
-    return CutFunction("\n".join(texts), depth[main] + 8 * shared.size, _operations(main.body))
+    return CutFunction("\n".join(texts), depth[main] + 8 * shared.size, _operations(main.body, costs))
 
 
 class _Cutter:
@@ -151,21 +155,24 @@ def _calls(body: Body) -> Iterator[_Call]:
             yield from _calls(item.body)
 
 
-def _operations(body: Body, times: int = 1) -> int:
-    """Definitions and assignments, those in loops with a fixed number of rounds as often as these go round."""
+def _operations(body: Body, costs: Mapping[str, int], times: int = 1) -> int:
+    """Definitions and assignments, those in loops with a fixed number of rounds as often as these go round.
+
+    `costs`: operations of functions by name.
+    """
     count = 0
     for item in body:
         if isinstance(item, _Call):
-            count += _operations(item.part.body, times)
+            count += _operations(item.part.body, costs, times)
         elif isinstance(item, Line):
-            count += times
+            count += times * (1 + costs.get(item.text.partition("(")[0], 0))
         else:
             rounds = 1
             if isinstance(item, Braces) and item.index:
                 bound = item.head.split(";")[1].split()[-1]
                 first = item.head.split(";")[0].split()[-1]
                 rounds = int(bound) if bound.isdigit() and bound != "0" else int(first) + 1 if first.isdigit() else 1
-            count += _operations(item.body, times * rounds)
+            count += _operations(item.body, costs, times * rounds)
     return count
 
 

@@ -6,6 +6,7 @@ At a wedge of ten boxes, the residual falls to 1e-5 of the largest impulse in 13
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -14,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from polhode.compiler.primitives.row_loop import scan_rows
 from polhode.contact.contact_problem import discs
-from polhode.contact.laws import Impulses, radii, residual
+from polhode.contact.laws import Impulses, disc_factor, radii
 from polhode.contact.sparse.body_elimination import whole
 from polhode.contact.sparse.free_bodies import FreeBodies, Spatial
 from polhode.contact.sparse.small_inverses import invert
@@ -30,7 +31,7 @@ _PATIENCE, _PROGRESS = 4, 0.7
 """Blocks from which to as many next ones the residual has to fall by this factor, for momentum to stay as it is."""
 
 
-class _Table(NamedTuple):
+class SweepTable(NamedTuple):
     """Numbers of each contact for a sweep, in scaled units.
 
     - `rows`: of relative velocities, by the velocities of the first and of the second body.
@@ -47,7 +48,8 @@ class _Table(NamedTuple):
     least: Float[Array, " k"]
 
     @classmethod
-    def of(cls, scaled: ScaledProblem) -> _Table:
+    def of(cls, scaled: ScaledProblem) -> SweepTable:
+        """The table of a problem."""
         problem = scaled.problem
         scale = scaled.scale[:, :, None]
         rows = tuple(scale * part for part in whole(problem.rows))
@@ -58,15 +60,16 @@ class _Table(NamedTuple):
 
 
 class _Sweeps(NamedTuple):
-    """Where the iteration is: impulses after the last sweep, and those with momentum from which the next one begins.
+    """Where the iteration is: impulses after the last sweep and the one before, and velocities of bodies by both.
 
-    - `response`, `response_ahead`: velocities of bodies by both. - `theta`: the parameter of the momentum.
+    - `momentum`: factor of their differences with which the next one begins. - `theta`: its parameter.
     """
 
     z: Impulses
+    before: Impulses
     response: Float[Array, "b 6"]
-    ahead: Impulses
-    response_ahead: Float[Array, "b 6"]
+    response_before: Float[Array, "b 6"]
+    momentum: Array
     theta: Array
 
 
@@ -89,48 +92,65 @@ class _Search(NamedTuple):
 
 
 def gauss_seidel(
-    scaled: ScaledProblem, z: Impulses, limit: Array, goal: Array
+    scaled: ScaledProblem, table: SweepTable, z: Impulses, limit: Array, goal: Callable[[Array], Array]
 ) -> tuple[Impulses, Array, Int[Array, ""]]:
     """Impulses with the lowest residual within `limit` sweeps, this residual, and how many sweeps these were.
 
     One contact after the other, with the others as they are. Sweeps begin ahead of the last impulses, by Nesterov's
     momentum, which ends where it leads back. As it may go round in circles where sweeps without it converge, these take
     over where residuals fall no more, and the other way about. The cost of a sweep is linear in the contacts. They
-    end at a residual of `goal`.
+    end at a residual of `goal` of their number. `table`: of the same contacts, whatever they aim at.
     """
-    table, problem = _Table.of(scaled), scaled.problem
+    table, problem = table._replace(constant=scaled.constant, least=scaled.least), scaled.problem
     first, second = problem.rows.first, problem.rows.second
     count = jnp.max(jnp.where(jnp.any(scaled.present, axis=1), jnp.arange(len(z)) + 1, 0), initial=0)
 
-    def visit(loop: tuple[Array, ...]) -> tuple[Array, ...]:
-        i, V, z = loop
-        cut = lambda x: jax.lax.dynamic_slice(x, (i, *(0,) * (x.ndim - 1)), (1, *x.shape[1:]))  # noqa: E731
-        a, b = first[i], second[i]
-        here = tuple(jax.lax.dynamic_slice(V, (body, 0), (1, 6)) for body in (a, b))
-        new, Va, Vb = _rows(_renew, jax.tree.map(cut, table), cut(z), *here)
+    def cut(x: Array, i: Array) -> Array:
+        return jax.lax.dynamic_slice(x, (i, *(0,) * (x.ndim - 1)), (1, *x.shape[1:]))
+
+    def ends(i: Array, V: Array) -> tuple[Array, ...]:
+        return tuple(jax.lax.dynamic_slice(V, (bodies[i], 0), (1, 6)) for bodies in (first, second))
+
+    # All that is done for each contact is in loops over those that there are, which are fewer than there is room for.
+    def visit(momentum: Array, loop: tuple[Array, ...]) -> tuple[Array, ...]:
+        i, V, z, before, turns = loop
+        here, earlier = cut(z, i), cut(before, i)
+        contact = jax.tree.map(lambda x: cut(x, i), table)
+        new, Va, Vb, turn = _rows(_renew, contact, here, earlier, momentum[None], *ends(i, V))
         # One update of both rows, which machine code makes in place.
-        V = V.at[jnp.stack((a, b))].set(jnp.concatenate((Va, Vb)), mode="promise_in_bounds")
-        return i + 1, V, jax.lax.dynamic_update_slice(z, new, (i, 0))
+        V = V.at[jnp.stack((first[i], second[i]))].set(jnp.concatenate((Va, Vb)), mode="promise_in_bounds")
+        z = jax.lax.dynamic_update_slice(z, new, (i, 0))
+        return i + 1, V, z, jax.lax.dynamic_update_slice(before, here, (i, 0)), turns + turn[0]
 
     def sweep(last: _Sweeps, bold: Array) -> _Sweeps:
-        start = jnp.zeros((), count.dtype), last.response_ahead, last.ahead
-        _, response, z = jax.lax.while_loop(lambda x: x[0] < count, visit, start)
-        leads_back = jnp.sum((z - last.ahead) * (z - last.z)) < 0
-        theta = jnp.where(leads_back, 1.0, last.theta)
+        ahead = last.response + last.momentum * (last.response - last.response_before)
+        start = jnp.zeros((), count.dtype), ahead, last.z, last.before, jnp.zeros(())
+        step = lambda loop: visit(last.momentum, loop)  # noqa: E731
+        _, response, z, before, turns = jax.lax.while_loop(lambda x: x[0] < count, step, start)
+        theta = jnp.where(turns < 0, 1.0, last.theta)
         following = 0.5 * (1 + jnp.sqrt(1 + 4 * theta**2))
         momentum = jnp.where(bold, (theta - 1) / following, 0.0)
-        return _Sweeps(
-            z, response, z + momentum * (z - last.z), response + momentum * (response - last.response), following
-        )
+        return _Sweeps(z, before, response, last.response, momentum, following)
+
+    def measure(z: Impulses, V: Array) -> Array:
+        """The largest residual of the laws."""
+
+        def look(loop: tuple[Array, Array]) -> tuple[Array, Array]:
+            i, most = loop
+            left = _rows(_defect, jax.tree.map(lambda x: cut(x, i), table), cut(z, i), *ends(i, V))
+            return i + 1, jnp.maximum(most, left[0])
+
+        start = jnp.zeros((), count.dtype), jnp.zeros(())
+        return jax.lax.while_loop(lambda x: x[0] < count, look, start)[1]
 
     def advance(at: _Search) -> _Search:
         begin = jnp.zeros((), int), at.sweeps
         _, last = jax.lax.while_loop(lambda x: x[0] < _BLOCK, lambda x: (x[0] + 1, sweep(x[1], at.bold)), begin)
-        left = _residual(scaled, last.z, Spatial(last.response[:, :3], last.response[:, 3:]))
+        left = measure(last.z, last.response)
         better, lowest = left < at.residual, jnp.minimum(left, at.lowest)
         ends = at.since == _PATIENCE - 1
         turns = ends & (lowest > _PROGRESS * at.before)
-        last = last._replace(theta=jnp.where(turns, 1.0, last.theta))
+        last = last._replace(theta=jnp.where(turns, 1.0, last.theta), momentum=jnp.where(turns, 0.0, last.momentum))
         return _Search(
             sweeps=last, best=jnp.where(better, last.z, at.best), residual=jnp.where(better, left, at.residual),
             bold=at.bold ^ turns, lowest=jnp.where(ends, jnp.inf, lowest),
@@ -139,37 +159,54 @@ def gauss_seidel(
         )  # fmt: skip
 
     response: Spatial = scaled.response(z)
-    left = _residual(scaled, z, response)
     V = jnp.concatenate((response.angular, response.linear), axis=1)
+    left = measure(z, V)
     none, far = jnp.zeros((), int), jnp.asarray(jnp.inf)
-    start = _Search(_Sweeps(z, V, z, V, jnp.ones(())), z, left, jnp.asarray(True), far, far, none, none)
-    last = jax.lax.while_loop(lambda at: (at.number < limit) & (at.residual > goal), advance, start)
+    start = _Search(_Sweeps(z, z, V, V, jnp.zeros(()), jnp.ones(())), z, left, jnp.asarray(True), far, far, none, none)
+    last = jax.lax.while_loop(lambda at: (at.number < limit) & (at.residual > goal(at.number)), advance, start)
     return last.best, last.residual, last.number
 
 
-def _residual(scaled: ScaledProblem, z: Impulses, response: Spatial) -> Array:
-    """The largest residual of the laws."""
-    w = scaled.scale * scaled.problem.rows.slips(response) + scaled.constant
-    return jnp.max(jnp.abs(residual(scaled, z, w)), initial=0.0)
+def _renew(
+    contact: SweepTable, z: Array, before: Array, momentum: Array, first: Array, second: Array
+) -> tuple[Array, Array, Array, Array]:
+    """New impulses of a contact, velocities of its bodies with them, and how far momentum has led ahead of them.
 
-
-def _renew(contact: _Table, z: Array, first: Array, second: Array) -> tuple[Array, Array, Array]:
-    """New impulses of a contact, and velocities of its bodies with them."""
-    (of_first, of_second), (by_first, by_second) = contact.rows, contact.responses
-    w = of_first @ first + of_second @ second + contact.constant
-    held = z - contact.inverse @ w
+    The latter is negative where it leads back.
+    """
+    by_first, by_second = contact.responses
+    ahead = z + momentum * (z - before)
+    w = _velocity(contact, first, second)
+    held = ahead - contact.inverse @ w
     sticks = held[0] >= contact.least
     for disc in discs(len(z)):
         sticks = sticks & (jnp.sum(held[disc] ** 2) <= jnp.maximum(held[0], 0.0) ** 2)
-    moved = z
+    moved = ahead
     for _ in range(_INNER):
         moved, w = _project(contact, moved, w)
     new = jnp.where(contact.step > 0, jnp.where(sticks, held, moved), 0.0)
-    d = new - z
-    return new, first + d @ by_first, second + d @ by_second
+    d = new - ahead
+    return new, first + d @ by_first, second + d @ by_second, jnp.sum(d * (new - z))
 
 
-def _project(contact: _Table, z: Array, w: Array) -> tuple[Array, Array]:
+def _defect(contact: SweepTable, z: Array, first: Array, second: Array) -> Array:
+    """The largest residual of the laws of a contact."""
+    a = z - contact.step * _velocity(contact, first, second)
+    normal = jnp.maximum(a[0], contact.least)
+    left, radius = jnp.abs(z[0] - normal), radii(normal, None)
+    for disc in discs(len(z)):
+        factor = disc_factor(jnp.sqrt(jnp.sum(a[disc] ** 2)), radius, contact.step[disc.start], None)
+        left = jnp.maximum(left, jnp.max(jnp.abs(z[disc] - factor * a[disc])))
+    return jnp.where(contact.step[0] > 0, left, 0.0)
+
+
+def _velocity(contact: SweepTable, first: Array, second: Array) -> Array:
+    """Relative velocities at a contact, in scaled units."""
+    of_first, of_second = contact.rows
+    return of_first @ first + of_second @ second + contact.constant
+
+
+def _project(contact: SweepTable, z: Array, w: Array) -> tuple[Array, Array]:
     """Impulses of a contact after its normal one and then the others were renewed, and velocities with them."""
     normal = jnp.maximum(z[0] - w[0] / contact.own[0, 0], contact.least)
     w = w + contact.own[:, 0] * (normal - z[0])

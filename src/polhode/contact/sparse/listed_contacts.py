@@ -45,6 +45,7 @@ class NearPoints(NamedTuple):
 
     - `number`: of the contact, see `contact_numbers`; -1 in empty slots.
     - `present`: which slots are in use. - `shapes`: numbers of both shapes. - `overflows`: whether there were more.
+    - `place`: among the points of all listed pairs.
     """
 
     number: Int[Array, " c"]
@@ -52,6 +53,7 @@ class NearPoints(NamedTuple):
     points: ContactPoints
     shapes: tuple[Int[Array, " c"], Int[Array, " c"]]
     overflows: Bool[Array, ""]
+    place: Int[Array, " c"]
 
     @property
     def labels(self) -> Int[Array, " c"]:
@@ -137,7 +139,22 @@ class ListedContacts(AbstractContactSet):
         points = points._replace(gap=jnp.where(present, points.gap, APART))
         slot = self._slot_numbers()[chosen]
         numbers = number(shapes[0].astype(jnp.int64), shapes[1], slot, self.table.count)
-        return NearPoints(jnp.where(present, numbers, -1), present, points, shapes, count > self.room)
+        return NearPoints(jnp.where(present, numbers, -1), present, points, shapes, count > self.room, chosen)
+
+    def turn(self, near: NearPoints, rows: ContactRows, lists: Candidates, motion: Any, ahead: Any) -> Array:
+        """Changes of relative velocities and spins until the end of a step, by the turning of bodies and surfaces.
+
+        Half of those between two motions with the same velocities, in the middle of a step and ahead by a step; zero
+        where shapes touch at other features there.
+        """
+        points, _ = self._listed_points(lists, ahead.poses)
+        there = near._replace(points=jax.tree.map(lambda x: x[near.place], points))
+        same = near.present & (there.points.feature == near.points.feature) & (there.points.gap < 0.5 * APART)
+        before, after = (
+            part.slips(Spatial(_angular(at), at.twists.u))
+            for part, at in ((rows, motion), (self.rows_of(there, ahead.poses), ahead))
+        )
+        return jnp.where(same[:, None], 0.5 * (after - before), 0.0)
 
     def _listed_points(self, lists: Candidates, poses: Any) -> tuple[ContactPoints, tuple[Array, Array]]:
         """Points of all pairs in the lists, and the numbers of their shapes."""
@@ -221,7 +238,7 @@ class ListedContacts(AbstractContactSet):
     def spatial(self, system: Any, q: Point, v: Vector) -> Spatial:
         """Velocities in space from those of the system."""
         motion = system.motion(q, v)
-        return Spatial(jnp.sum(motion.poses.R * motion.twists.omega[:, None, :], axis=2), motion.twists.u)
+        return Spatial(_angular(motion), motion.twists.u)
 
     def velocities(self, system: Any, q: Point, spatial: Spatial) -> Vector:
         """Velocities of the system from those in space."""
@@ -249,10 +266,14 @@ class ListedContacts(AbstractContactSet):
         raise ValueError(_NO_SLOTS)
 
 
+def _angular(motion: Any) -> Float[Array, "b 3"]:
+    """Angular velocities of bodies in space."""
+    return jnp.sum(motion.poses.R * motion.twists.omega[:, None, :], axis=2)
+
+
 def _velocity(motion: Any, nodes: Array, point: Float[Array, "k 3"]) -> Float[Array, "k 3"]:
     """Velocities of points of bodies."""
-    w = jnp.sum(motion.poses.R * motion.twists.omega[:, None, :], axis=2)
-    return motion.twists.u[nodes] + jnp.cross(w[nodes], point - motion.poses.x[nodes])
+    return motion.twists.u[nodes] + jnp.cross(_angular(motion)[nodes], point - motion.poses.x[nodes])
 
 
 def _compact(present: Bool[Array, " n"], room: int) -> tuple[Int[Array, " room"], Int[Array, ""]]:

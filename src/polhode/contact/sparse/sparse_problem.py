@@ -60,10 +60,19 @@ class ScaledProblem(NamedTuple):
         coefficients = _coefficients(problem, k, rows)
         scale = jnp.where(active[:, None], coefficients, 0.0) * jnp.sqrt(mass)[:, None]
         A, present = scale[:, :, None] * G * scale[:, None, :], scale > 0
-        least = jnp.where(active, problem.least / jnp.where(active, scale[:, 0], 1.0), 0.0)
         step = jnp.where(present, _steps(A, present), 0.0)
         softness = jnp.where(present, coefficients**2, 0.0)
-        return cls(problem, scale, A, scale * problem.velocity, least, present, step, softness)
+        none = jnp.zeros(k)
+        return cls(problem, scale, A, scale, none, present, step, softness).aim(problem.velocity, problem.least)
+
+    def aim(self, velocity: Impulses, least: Float[Array, " k"]) -> ScaledProblem:
+        """The same contacts with other velocities b and bounds of normal impulses."""
+        scale = self.scale[:, 0]
+        return self._replace(
+            problem=self.problem._replace(velocity=velocity, least=least),
+            constant=self.scale * velocity,
+            least=jnp.where(scale > 0, least / jnp.where(scale > 0, scale, 1.0), 0.0),
+        )
 
     def response(self, z: Impulses) -> Spatial:
         """Changes of velocities by impulses."""

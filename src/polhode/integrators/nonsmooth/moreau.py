@@ -74,9 +74,9 @@ class Moreau(AbstractTimeStepper):
 
     - `max_rounds`: of the iteration for the velocity at the end of a step.
     - `tolerance`: of the contact problem, relative.
-    - `heap_tolerance`: of many bodies in lists, the relative residual up to which a step is accepted. Those beyond 1e-8
-      are counted by the audit, as `coarse_steps`. Larger ones make heaps faster, and less still: with 1e-3 and
-      h = 5 ms, spheres in a heap at rest creep at 0.2 mm/s.
+    - `heap_tolerance`: of many bodies in lists, the relative residual up to which a step is accepted after many sweeps
+      (after 150 of them a hundredth of it). Steps beyond 1e-8 are counted by the audit, as `coarse_steps`. Smaller ones
+      make heaps slower, and end runs by `contact_unsolved` where sweeps don't come so far.
     - `smoothing`: an energy κ, for optimisation. Contacts repel each other from afar, with a force κ/g at the gap g:
       what rests floats at κ over its weight. Friction rounds off where it would stick, so that held bodies creep. Then
       positions depend smoothly on parameters, and derivatives tell also how to make or to break a contact. The motion
@@ -102,7 +102,13 @@ class Moreau(AbstractTimeStepper):
 
     def check(self, system: AbstractMechanical, t: Any, state: State) -> None:
         del t, state
-        if self.smoothing and system.has_contacts and contacts_of(system).is_listed:
+        is_listed = system.has_contacts and contacts_of(system).is_listed
+        if self.heap_tolerance != ACCEPTED and not is_listed:
+            raise ValueError(
+                f"`heap_tolerance`, here {self.heap_tolerance!r}, is for many free bodies, whose contacts are in "
+                "lists; contacts of these are solved to `tolerance`. Leave it out."
+            )
+        if self.smoothing and is_listed:
             raise ValueError(
                 "`smoothing` is for contacts in fixed slots, and these bodies are so many that theirs are in lists; "
                 "leave it out, or name the pairs that matter by `add_contact`"

@@ -14,7 +14,7 @@ from polhode.contact.sparse.contact_numbers import POINTS
 from polhode.contact.sparse.free_bodies import ContactRows, FreeBodies
 from polhode.contact.sparse.listed_contacts import ListedContacts, NearPoints
 from polhode.contact.sparse.sparse_problem import SparseProblem
-from polhode.contact.sparse.sparse_solver import ACCEPTED, SOLVED, solve
+from polhode.contact.sparse.sparse_solver import ACCEPTED, SOLVED, PreparedProblem, solve
 from polhode.integrators.base import Carry, StepInfo
 from polhode.integrators.nonsmooth.contact_conditions import (
     CLOSED,
@@ -25,7 +25,7 @@ from polhode.integrators.nonsmooth.contact_conditions import (
 )
 from polhode.integrators.nonsmooth.contact_record import contacts_of, dissipation
 from polhode.integrators.nonsmooth.listed_record import ListedMemory, ListedRecord
-from polhode.integrators.nonsmooth.slide_directions import narrow, persistent
+from polhode.integrators.nonsmooth.slide_directions import persistent
 from polhode.integrators.nonsmooth.time_stepper import AbstractImpulseMethod
 from polhode.linalg.blocks import apply
 from polhode.result_codes import Result
@@ -37,15 +37,24 @@ from polhode.systems.mechanical.contact_set import ContactLaw
 _SWEEPS = 200
 """Sweeps of a step after which sliding takes the law at the end of the step, and an accepted residual is enough."""
 
-_FIRST, _AHEAD = 1e-6, 1e-2
-"""Relative tolerance of contact problems in the first round, and in later ones in parts of the last change."""
+_FIRST = 1e-6
+"""Relative tolerance of contact problems, and change of what is asked of them, of rounds that may not be the last."""
+
+_NEARLY = 1e-5
+"""Change of velocities that are asked of a contact problem, relative, at which rounds of a heap end."""
+
+_STILL = 1e-12
+"""Motion in a step, relative to the mean radius of bodies, up to which nothing turns."""
 
 _FLUSH = 1e-5
 """Gap, in parts of the mean radius of bodies, up to which shapes that come to rest on each other are left apart."""
 
 
 class _Step(eqx.Module):
-    """The data of a step, evaluated in its middle."""
+    """The data of a step, evaluated in its middle.
+
+    - `turn`: changes of relative velocities until the end of the step, as in `Moreau`.
+    """
 
     system: AbstractMechanical
     t: Array
@@ -59,6 +68,7 @@ class _Step(eqx.Module):
     order: Int[Array, " b"]
     pressed: Bool[Array, " c"]
     first_part: Float[Array, "c rows"]
+    turn: Float[Array, "c rows"]
 
     @property
     def gap(self) -> Float[Array, " c"]:
@@ -75,19 +85,39 @@ class _Step(eqx.Module):
         return self.rows.slips(_lists_of(self.system).spatial(self.system, self.middle, v))
 
 
+class _Pose(NamedTuple):
+    """What a round asks of its contact problem, by the round before.
+
+    - `free`: the velocity without impulses. - `velocity`: b of the problem.
+    - `first_part`: impulses of impacts that this step completes. - `slides`: contacts whose friction goes on.
+    """
+
+    free: Vector
+    velocity: Float[Array, "c rows"]
+    first_part: Float[Array, "c rows"]
+    slides: Bool[Array, " c"]
+
+
 class _Round(NamedTuple):
-    """One round of the iteration for the velocity at the end of a step, x; as in `Moreau`."""
+    """One round of the iteration for the velocity at the end of a step, x, as in `Moreau`.
+
+    - `pose`: what the next round has to solve. - `change`: of its velocities, from those that this one has solved.
+    - `lowest`: velocities along normals, the lowest ones since rounds count as slow.
+    - `is_final`: whether this round had the tolerance of the step.
+    """
 
     x: Vector
     impulses: Float[Array, "c rows"]
+    pose: _Pose
     change: Array
     solved: Bool[Array, ""]
-    slides: Bool[Array, " c"]
     may_slide: Bool[Array, " c"]
+    lowest: Float[Array, " c"]
     number: Int[Array, ""]
     sweeps: Int[Array, ""]
     residual: Array
     fills: Bool[Array, ""]
+    is_final: Bool[Array, ""]
 
 
 class SparseMoreau(AbstractImpulseMethod):
@@ -125,16 +155,24 @@ class SparseMoreau(AbstractImpulseMethod):
         recall = lambda values: jnp.where(is_known[:, None], values[places], 0.0)  # noqa: E731
         guess = recall(memory.impulses)
         pressed = jnp.where(memory.begins, near.present, guess[:, 0] > 0)
+        rows = contacts.rows_of(near, motion.poses)
+
+        def turn() -> Array:
+            ahead: Any = system.motion(system.flow(middle, v, h), v)  # type: ignore[attr-defined]
+            return contacts.turn(near, rows, lists, motion, ahead)
+
+        moves = jnp.any(pressed) & (h * jnp.max(jnp.abs(v), initial=0.0) > _STILL * contacts.size)
         step = _Step(
             system, at, h, carry.state, middle, near, contacts.law_of(near), contacts.bodies(system, middle),
-            contacts.rows_of(near, motion.poses), lists.order, pressed, recall(memory.first_part),
+            rows, lists.order, pressed, recall(memory.first_part),
+            jax.lax.cond(moves, turn, lambda: jnp.zeros_like(guess)),
         )  # fmt: skip
         last = self._search(step, guess)
         v1, impulses = last.x, last.impulses
         q1 = system.flow(middle, v1, 0.5 * h)
         before, after = step.slips(v), step.slips(v1)
         taken = memory.taken + jnp.sum(dissipation(impulses, before, after), axis=0)
-        slips = jnp.where(near.present[:, None], after, 0.0)
+        slips = jnp.where(near.present[:, None], after + step.turn, 0.0)
         residual = _residual(last)
         is_coarse = jnp.where(residual > SOLVED, 1.0, 0.0)
         coarse = jnp.stack((memory.coarse[0] + is_coarse, jnp.maximum(memory.coarse[1], is_coarse * residual)))
@@ -145,63 +183,58 @@ class SparseMoreau(AbstractImpulseMethod):
         return Carry((q1, v1), left, record.pack()), StepInfo(result, newton_iterations=last.sweeps, residual=residual)
 
     def _search(self, step: _Step, guess: Float[Array, "c rows"]) -> _Round:
+        """The last round.
+
+        Rounds end when the next one would have the same problem. After a few of them, contacts that have closed stay
+        closed, and friction that has stopped going on doesn't begin again: then there are only so many problems.
+        """
         _, v = step.start
-        size = 1.0 + jnp.max(jnp.abs(v), initial=0.0)
-        none, zero = jnp.zeros(len(guess), bool), jnp.zeros((), int)
-        first = _Round(
-            v, guess, jnp.inf * size, jnp.asarray(True), none, none, zero, zero, jnp.zeros(()), jnp.asarray(False)
-        )
+        factors = step.system.kkt.factor(step.system.mass(step.t, step.middle), (), ())
+        everything, zero, no = jnp.ones(len(guess), bool), jnp.zeros((), int), jnp.asarray(False)
+        far, high = jnp.asarray(jnp.inf), jnp.full(len(guess), jnp.inf)
+        pose = _pose(step, factors, v, guess, everything, high)
+        first = _Round(v, guess, pose, far, jnp.asarray(True), everything, high, zero, zero, far, no, no)
 
         def more(last: _Round) -> Array:
             scale = 1.0 + jnp.max(jnp.abs(last.x))
+            same = last.change <= self.tolerance * scale
+            ends = same & ((last.residual <= self.tolerance) | (last.residual > _FIRST) | last.is_final)
+            # Beyond a number of sweeps a coarser solution of a heap will do.
+            coarse = (last.change <= _NEARLY * scale) & (last.residual <= self.heap_tolerance)
+            coarse = coarse & last.fills & (last.sweeps > _SWEEPS)
             # What a few rounds leave unsolved, more don't solve.
             limit = jnp.where(last.solved, self.max_rounds, min(STEADY_ROUNDS, self.max_rounds))
-            settled = (last.change <= self.tolerance * scale) & (last.residual <= self.tolerance)
-            # Beyond a number of sweeps a coarser solution of a heap will do.
-            enough = self.heap_tolerance
-            coarse = (last.change <= enough * scale) & (last.residual <= enough) & (last.sweeps > _SWEEPS)
-            return ~settled & ~(coarse & last.fills) & (last.number < limit)
+            return ~ends & ~coarse & (last.number < limit)
 
-        factors = step.system.kkt.factor(step.system.mass(step.t, step.middle), (), ())
-        return jax.lax.while_loop(more, lambda last: self._round(step, factors, last), first)
-
-    def _round(self, step: _Step, factors: Any, last: _Round) -> _Round:
-        system, h, (q0, v0) = step.system, step.h, step.start
-        mean = 0.5 * (v0 + last.x)
-        force = system.force(step.t, system.flow(q0, mean, 0.5 * h), mean)
-        mass = system.mass(step.t, step.middle)
-        unbalanced = h * force - apply(mass, last.x - v0, system.n)
-        change, _ = system.kkt.solve(factors, unbalanced, jnp.zeros(0))
-        free = last.x + change
-        slips = step.slips(v0), step.slips(free), step.slips(last.x)
-        goes_on = _slide_on(step, last, *slips)
-        conditions = close(h, step.law, step.gap, step.pressed, step.first_part, *slips)
-        first_part = conditions.first_part
-        earlier = step.bodies.respond(step.rows.spread(first_part, len(step.bodies.mass)))
-        # Against the sum of both velocities, so along their mean.
-        against = jnp.where(goes_on[:, None], (1 - step.law.tangential_restitution[:, None]) * slips[0][:, 1:3], 0.0)
         problem = SparseProblem(
-            bodies=step.bodies, rows=step.rows,
-            velocity=conditions.target.at[:, 1:3].add(against) - step.rows.slips(earlier),
-            friction=step.law.friction, active=step.near.present,
-            least=first_part[:, 0], drilling=step.law.drilling, rolling=step.law.rolling, order=step.order,
+            bodies=step.bodies, rows=step.rows, velocity=pose.velocity, friction=step.law.friction,
+            active=step.near.present, least=pose.first_part[:, 0], drilling=step.law.drilling,
+            rolling=step.law.rolling, order=step.order,
         )  # fmt: skip
-        change = last.change / (1.0 + jnp.max(jnp.abs(last.x)))
-        tolerance = jnp.clip(_AHEAD * change, self.tolerance, _FIRST)
-        solution = solve(problem, last.impulses + first_part, tolerance, self.heap_tolerance)
-        own = solution.impulses - first_part
+        contacts = PreparedProblem.of(problem)
+        return jax.lax.while_loop(more, lambda last: self._round(step, factors, contacts, last), first)
+
+    def _round(self, step: _Step, factors: Any, contacts: PreparedProblem, last: _Round) -> _Round:
+        system, pose = step.system, last.pose
+        problem = contacts.aim(pose.velocity, pose.first_part[:, 0])
+        is_final = last.change <= _FIRST
+        tolerance = jnp.where(is_final, self.tolerance, _FIRST)
+        solution = solve(problem, last.impulses + pose.first_part, tolerance, self.heap_tolerance)
+        own = solution.impulses - pose.first_part
         response = step.bodies.respond(step.rows.spread(own, len(step.bodies.mass)))
-        velocity = free + _lists_of(system).velocities(system, step.middle, response)
-        # Rounds that jump between two states settle between them.
-        damps = (last.number >= STEADY_ROUNDS) & (last.number % 3 == 2)
-        velocity = jnp.where(damps, 0.5 * (velocity + last.x), velocity)
-        change = jnp.max(jnp.abs(velocity - last.x))
+        x = pose.free + _lists_of(system).velocities(system, step.middle, response)
+        sweeps = last.sweeps + solution.sweeps
+        slow = (last.number >= FREE_ROUNDS) | (sweeps > _SWEEPS)
+        may_slide = ~slow | (last.may_slide & pose.slides)
+        lowest = jnp.where(slow, jnp.minimum(last.lowest, step.slips(x)[:, 0]), last.lowest)
+        following = _pose(step, factors, x, own, may_slide, lowest)
+        change = jnp.max(jnp.abs(following.velocity - pose.velocity), initial=0.0)
         # Where directions of friction don't settle, as of slow sliding, the law at the end of the step takes over.
         doubtful = (last.number >= FREE_ROUNDS) & (last.number < STEADY_ROUNDS)
-        settles = ~doubtful | (change <= SETTLES * last.change)
+        may_slide = may_slide & (~doubtful | (change <= SETTLES * last.change))
         return _Round(
-            velocity, own, change, solution.solved, goes_on, goes_on & settles & (last.sweeps <= _SWEEPS),
-            last.number + 1, last.sweeps + solution.sweeps, solution.residual, solution.fills,
+            x, own, following, change, solution.solved, may_slide, lowest, last.number + 1, sweeps,
+            solution.residual, solution.fills, is_final,
         )  # fmt: skip
 
     def interpolate(
@@ -225,18 +258,43 @@ def _gravity(system: Any) -> Array:
     return jnp.sqrt(jnp.sum(system.mechanism.gravity**2))
 
 
-def _slide_on(step: _Step, last: _Round, before: Array, without: Array, after: Array) -> Bool[Array, " c"]:
+def _pose(
+    step: _Step, factors: Any, x: Vector, impulses: Float[Array, "c rows"], may_slide: Array, lowest: Array
+) -> _Pose:
+    """The problem of a round that follows one with the velocity x at the end of the step."""
+    system, h, (q0, v0) = step.system, step.h, step.start
+    mean = 0.5 * (v0 + x)
+    force = system.force(step.t, system.flow(q0, mean, 0.5 * h), mean)
+    unbalanced = h * force - apply(system.mass(step.t, step.middle), x - v0, system.n)
+    free = x + system.kkt.solve(factors, unbalanced, jnp.zeros(0))[0]
+    before, without, after = step.slips(v0), step.slips(free), step.slips(x)
+    at_start = before - step.turn
+    slides = _slide_on(step, impulses, may_slide, at_start, without, after + step.turn)
+    last = after.at[:, 0].min(lowest)
+    conditions = close(h, step.law, step.gap, step.pressed, step.first_part, before, without, last)
+    earlier = step.bodies.respond(step.rows.spread(conditions.first_part, len(step.bodies.mass)))
+    # Against the sum of both velocities, so along their mean.
+    bounced = step.law.tangential_restitution[:, None] * before[:, 1:3]
+    against = jnp.where(slides[:, None], at_start[:, 1:3] - bounced, 0.0)
+    target = conditions.target.at[:, 1:].add(step.turn[:, 1:]).at[:, 1:3].add(against)
+    velocity = target - step.rows.slips(earlier)
+    velocity = jnp.where(step.near.present[:, None], velocity, 0.0)
+    return _Pose(free, velocity, conditions.first_part, slides)
+
+
+def _slide_on(
+    step: _Step, impulses: Array, may_slide: Array, before: Array, without: Array, after: Array
+) -> Bool[Array, " c"]:
     """Contacts that slide before and after, whose friction acts against the mean of both velocities.
 
     All points of a pair do, or none: of two that hold a body, one would hold it at another velocity than the other one,
     and impulses between them would grow without an end.
     """
-    goes_on = step.pressed & (step.first_part[:, 0] == 0)
-    number = jnp.where(last.sweeps > _SWEEPS, FREE_ROUNDS, last.number)
-    on = persistent(narrow(goes_on, last.may_slide, number), before[:, 1:3], after[:, 1:3], without)
+    goes_on = step.pressed & (step.first_part[:, 0] == 0) & may_slide
+    on = persistent(goes_on, before[:, 1:3], after[:, 1:3], without)
     # Points of a pair are next to each other.
     pair = step.near.number // POINTS
-    holds = (step.pressed | (last.impulses[:, 0] > 0)) & ~on
+    holds = (step.pressed | (impulses[:, 0] > 0)) & ~on
     for shift in range(1 - POINTS, POINTS):
         on = on & ~(jnp.roll(holds, shift) & (jnp.roll(pair, shift) == pair))
     return on

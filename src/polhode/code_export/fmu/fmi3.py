@@ -1,0 +1,109 @@
+"""The description of a unit of FMI 3.0."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, final
+from xml.etree import ElementTree as xml
+
+from polhode.code_export.c_compiler import OPTIONS
+from polhode.code_export.fmu.standard import (
+    VARIABILITY,
+    AbstractStandard,
+    Unit,
+    attributes_of,
+    text_of,
+    unit_attribute,
+    with_common_elements,
+)
+from polhode.code_export.fmu.variables import Variable
+
+
+@final
+class Fmi3(AbstractStandard):
+    """FMI 3.0, with arrays and terminals."""
+
+    version: ClassVar[str] = "3.0"
+    source: ClassVar[str] = "fmi3.c"
+
+    def variables(self, variables: Sequence[Variable]) -> list[Variable]:
+        return list(variables)
+
+    def platform(self, system: str, machine: str) -> str:
+        return f"{machine}-{system}"
+
+    def files(self, unit: Unit) -> dict[str, str]:
+        files = {
+            "modelDescription.xml": _model_description(unit),
+            "sources/buildDescription.xml": _build_description(unit),
+        }
+        terminals = _terminals(unit)
+        return files | ({} if terminals is None else {"terminalsAndIcons/terminalsAndIcons.xml": terminals})
+
+
+def _model_description(unit: Unit) -> str:
+    """What the unit can do, its variables and their dependence."""
+    root = xml.Element("fmiModelDescription", attributes_of(unit, Fmi3.version), instantiationToken=unit.token)
+    xml.SubElement(
+        root,
+        "CoSimulation",
+        modelIdentifier=unit.identifier,
+        canGetAndSetFMUState="true",
+        canSerializeFMUState="true",
+        canHandleVariableCommunicationStepSize="true",
+        fixedInternalStepSize=repr(float(unit.step.h)),
+    )
+    with_common_elements(root, unit)
+    _add_variables(xml.SubElement(root, "ModelVariables"), unit)
+    structure = xml.SubElement(root, "ModelStructure")
+    outputs = [str(k) for k, each in enumerate(unit.variables, 1) if each.causality == "output"]
+    for element in ("Output", "InitialUnknown"):
+        for number in outputs:
+            xml.SubElement(structure, element, valueReference=number)
+    return text_of(root)
+
+
+def _add_variables(element: xml.Element, unit: Unit) -> None:
+    """Time has the value reference 0, variables the following ones."""
+    time = {"name": "time", "valueReference": "0", "causality": "independent", "variability": "continuous"}
+    xml.SubElement(element, "Float64", time | unit_attribute("time", unit.units))
+    for number, each in enumerate(unit.variables, 1):
+        attributes = {
+            "name": each.name,
+            "valueReference": str(number),
+            "causality": each.causality,
+            "variability": VARIABILITY[each.causality],
+        }
+        more = {"initial": "calculated"} if each.causality == "output" else {"start": " ".join(map(repr, each.start))}
+        variable = xml.SubElement(element, "Float64", attributes | more | unit_attribute(each.quantity, unit.units))
+        for count in each.shape:
+            xml.SubElement(variable, "Dimension", start=str(count))
+
+
+def _build_description(unit: Unit) -> str:
+    """How the library is made of the sources."""
+    root = xml.Element("fmiBuildDescription", fmiVersion=Fmi3.version)
+    configuration = xml.SubElement(root, "BuildConfiguration", modelIdentifier=unit.identifier)
+    options = " ".join(each for each in OPTIONS if each.startswith(("-O", "-f")) and each != "-fPIC")
+    files = xml.SubElement(configuration, "SourceFileSet", language="C99", compilerOptions=options)
+    for source in unit.sources:
+        xml.SubElement(files, "SourceFile", name=source)
+    return text_of(root)
+
+
+def _terminals(unit: Unit) -> str | None:
+    """Outputs by the bodies and joint coordinates that they are of, to be connected together; None without any."""
+    parts: dict[str, list[Variable]] = {}
+    for each in unit.variables:
+        if each.part:
+            parts.setdefault(each.part, []).append(each)
+    if not parts:
+        return None
+    root = xml.Element("fmiTerminalsAndIcons", fmiVersion=Fmi3.version)
+    listed = xml.SubElement(root, "Terminals")
+    for part, members in parts.items():
+        terminal = xml.SubElement(listed, "Terminal", name=part, matchingRule="bus")
+        for each in members:
+            member = {"variableName": each.name, "memberName": each.member, "variableKind": "signal"}
+            xml.SubElement(terminal, "TerminalMemberVariable", member)
+    return text_of(root)
