@@ -18,7 +18,7 @@ from polhode.assembly.coordinate_layout import AbstractLayout, PlacedElement
 from polhode.assembly.counted_angles import TurnRegister
 from polhode.assembly.element_groups import group_forces, group_joints
 from polhode.assembly.held_coordinates import HeldQuantity, repair_holding, resolve_held
-from polhode.assembly.joint_contacts import build_joint_contacts, has_joint_contacts
+from polhode.assembly.joint_contacts import build_joint_contacts, check_bearings, has_joint_contacts
 from polhode.assembly.mixed_assembly import joint_layout
 from polhode.assembly.rule_table import has_rigid_contacts
 from polhode.assembly.spanning_tree import has_loops
@@ -217,6 +217,7 @@ def _build(
     counter = register.counter()
     turns = 0 if counter is None else counter.count
     coordinates, mechanism, labels = layout.finish(Mechanism(joints, forces, model.gravity), labels, turns)
+    check_bearings(joint_contacts, labels, list(dropped))
     return MultibodySystem(
         mechanism=mechanism,
         coordinates=coordinates,

@@ -88,6 +88,8 @@ def _lists_of(contacts: ListedContacts) -> dict[str, Any]:
 def _pair(contacts: ShapeContacts, first: int, count: int) -> dict[str, Any]:
     pair, law = contacts.pairs[first], contacts.law
     numbers = {"friction": law.friction, "drilling": law.drilling, "rolling": law.rolling}
+    if law.stribeck is not None:
+        numbers["static_friction"] = law.static_friction
     return {
         "bodies": [pair.first, pair.second],
         "shapes": [pair.first_shape, pair.second_shape],

@@ -21,7 +21,7 @@ from polhode.linalg.blocks import Indices
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.groups import stack_trees
 from polhode.multibody.parts import AbstractJoint
-from polhode.systems.mechanical.contact_set import ContactLaw
+from polhode.systems.mechanical.contact_set import ContactLaw, StribeckCurve
 
 if TYPE_CHECKING:
     from polhode.multibody.parts import ModelParts
@@ -189,12 +189,18 @@ def _nodes(layout: AbstractLayout, bodies: Sequence[Body]) -> Indices:
 def law_of(rules: Sequence[ContactRule]) -> ContactLaw:
     """The numbers of some rules."""
     numbers = lambda what: jnp.stack([jnp.asarray(getattr(rule, what), float) for rule in rules])  # noqa: E731
-    friction = jnp.stack([jnp.broadcast_to(jnp.asarray(rule.friction, float), (2,)) for rule in rules])
+    pairs = lambda values: jnp.stack([jnp.broadcast_to(jnp.asarray(x, float), (2,)) for x in values])  # noqa: E731
+    curve = None
+    if any(rule.static_friction is not None for rule in rules):
+        speeds = [1.0 if rule.stribeck_speed is None else rule.stribeck_speed for rule in rules]
+        static = pairs([rule.static_coefficients for rule in rules])
+        curve = StribeckCurve(static, jnp.stack([jnp.asarray(speed, float) for speed in speeds]))
     law = ContactLaw(
-        friction,
+        pairs([rule.friction for rule in rules]),
         numbers("restitution"),
         numbers("tangential_restitution"),
         bounces=not all(is_zero(rule.restitution) for rule in rules),
+        stribeck=curve,
     )
     if not any(rule.has_moments for rule in rules):
         return law

@@ -13,7 +13,7 @@ from jaxtyping import Array
 from polhode import checks
 from polhode.assembly.absolute_assembly import WithoutInertia
 from polhode.assembly.assembly import AssembledSystem
-from polhode.assembly.joint_contacts import has_joint_contacts
+from polhode.assembly.joint_contacts import has_bearings, has_joint_contacts
 from polhode.assembly.mixed_assembly import ABSOLUTE
 from polhode.assembly.rule_table import has_rigid_contacts
 from polhode.assembly.spanning_tree import spanning_tree
@@ -219,6 +219,8 @@ def _against_a_tree(model: ModelParts) -> str:
     """The reason against joint coordinates; "" if there is none."""
     count = sum(attachment.motion is not None for attachment in spanning_tree(model))
     own = _own_coordinates(model)
+    if has_bearings(model):
+        return "friction of joints grows with their forces, multipliers of absolute coordinates"
     if not count:
         return own or "no joint carries a body"
     if own and count > LARGEST_TREE_BESIDE:

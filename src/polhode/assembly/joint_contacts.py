@@ -7,18 +7,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from polhode import checks
 from polhode.assembly.coordinate_layout import AbstractLayout
 from polhode.assembly.counted_angles import TurnRegister
 from polhode.assembly.element_groups import kind_of
 from polhode.forces.coordinate_forces import DryFriction, RigidStops
-from polhode.forces.joint_forces import AbstractJointForce, JointStops, is_rigid
+from polhode.forces.joint_forces import AbstractJointForce, JointFriction, JointStops, is_rigid
 from polhode.joints.named_coordinates import AbstractMeasuredPair
 from polhode.joints.relative import is_angle
-from polhode.multibody.joint_contacts import NO_STOP, CoordinateGroup, JointContactName, JointContacts, TreeSums
+from polhode.multibody.joint_contacts import (
+    NO_STOP,
+    Bearings,
+    CoordinateGroup,
+    JointContactName,
+    JointContacts,
+    TreeSums,
+)
 from polhode.multibody.mechanism.groups import stack_trees
-from polhode.systems.mechanical.contact_set import ContactLaw
+from polhode.systems.mechanical.contact_set import ContactLaw, StribeckCurve
 
 if TYPE_CHECKING:
     from polhode.multibody.parts import ModelParts
@@ -58,21 +66,24 @@ def build_joint_contacts(model: ModelParts, layout: AbstractLayout, register: Tu
         return None
     names = {id(part): name for name, part in model.parts}
     elements = [[part.place(()) for _, part in along.parts] for along in ordered]
-    frictions = [[e.friction for e in each if isinstance(e, DryFriction)] for each in elements]
-    constant = [sum(f.constant for f in each if f.constant is not None) for each in frictions]
-    brakes = [(k, f) for k, each in enumerate(frictions) for f in each if f.constant is None]
+    frictions = [[e for e in each if isinstance(e, DryFriction)] for each in elements]
+    constant = [sum(_largest(e) for e in each if e.friction.constant is not None) for each in frictions]
+    brakes = [(k, e.friction) for k, each in enumerate(frictions) for e in each if e.friction.constant is None]
+    falls = [_fall(each, along) for each, along in zip(frictions, ordered, strict=True)]
     stops = [next((e for e in each if isinstance(e, RigidStops)), None) for each in elements]
     count, none = len(ordered), (-NO_STOP, NO_STOP)
+    acts = np.array([bool(each) for each in frictions])[:, None].astype(float)
     with_friction = tuple(k for k, each in enumerate(frictions) if each)
     capacity = _STOP_ROOM if model.contact_capacity is None else model.contact_capacity
     return JointContacts(
         sums=_tree_sums([one for _, one in sums]),
         groups=tuple(_group(layout, register, members) for members in groups.values()),
         law=ContactLaw(
-            friction=jnp.asarray(np.isin(np.arange(count), with_friction)[:, None], float),
+            friction=jnp.asarray(acts) * jnp.stack([jnp.asarray(fall.ratio, float) for fall in falls])[:, None],
             restitution=jnp.stack([jnp.zeros(()) if s is None else s.restitution for s in stops]),
             tangential_restitution=jnp.zeros(count),
             bounces=not all(s is None or checks.is_zero(s.restitution) for s in stops),
+            stribeck=_curve(falls, acts),
         ),
         limits=jnp.stack([jnp.asarray(none) if s is None else jnp.clip(s.limits, *none) for s in stops]),
         friction=jnp.stack([jnp.asarray(value, float) for value in constant]),
@@ -81,7 +92,88 @@ def build_joint_contacts(model: ModelParts, layout: AbstractLayout, register: Tu
         names=tuple(_name(along, names) for along in ordered),
         with_friction=with_friction,
         stop_room=min(capacity, count - len(with_friction)),
+        bearings=_bearings(frictions, ordered, names),
     )
+
+
+def has_bearings(model: ModelParts) -> bool:
+    """Whether friction of joints grows with their forces."""
+    return any(isinstance(part, JointFriction) and part.load_factor is not None for _, part in model.parts)
+
+
+def check_bearings(contacts: JointContacts | None, labels: Sequence[str], dropped: Sequence[str]) -> None:
+    """Raises ValueError unless forces of all joints whose friction grows with them are multipliers.
+
+    - `labels`: joints of all constraints. - `dropped`: those with redundant ones.
+    """
+    bearings = None if contacts is None else contacts.bearings
+    for joint in () if bearings is None else bearings.joints:
+        if joint not in labels:
+            raise ValueError(
+                f"Friction of `{joint}` grows with the joint's force (`load_factor`), which is no multiplier in joint "
+                "coordinates: take absolute ones, formulation='SO3xR3'."
+            )
+        if joint in dropped:
+            raise ValueError(
+                f"Friction of `{joint}` grows with the joint's force (`load_factor`), which is not determined, as some "
+                "of its constraints are redundant: free them in the joint, or leave `load_factor` out."
+            )
+
+
+def _bearings(
+    frictions: Sequence[Sequence[DryFriction]], ordered: Sequence[_Along], names: dict[int, str]
+) -> Bearings | None:
+    """Friction that grows with forces of joints, None without any."""
+    factors, contacts, joints = [], [], []
+    for k, (each, along) in enumerate(zip(frictions, ordered, strict=True)):
+        for element in each:
+            if element.load_factor is None:
+                continue
+            if id(along.first.joint) not in names:
+                raise ValueError(
+                    f"`load_factor` of {along.parts[0][0]!r} is of the force of a joint of the model, and its joint "
+                    "is none: add it by `model.add(…)`, and give the same object to `JointFriction`."
+                )
+            factors.append(element.load_factor)
+            contacts.append(k)
+            joints.append(names[id(along.first.joint)])
+    return Bearings(jnp.stack(factors), tuple(contacts), tuple(joints)) if factors else None
+
+
+class _Fall(NamedTuple):
+    """Friction of what slides, in parts of that at rest, and the rate over which it falls, None if it is the same."""
+
+    ratio: Any
+    speed: Any
+
+
+def _largest(element: DryFriction) -> Any:
+    """Friction at rest of an element whose friction is a number."""
+    return element.friction.constant if element.static_friction is None else element.static_friction
+
+
+def _fall(elements: Sequence[DryFriction], along: _Along) -> _Fall:
+    """That of all friction along a coordinate. Raises ValueError for sums of which no curve is known."""
+    speeds = [e.stribeck_speed for e in elements if e.static_friction is not None]
+    if not speeds:
+        return _Fall(1.0, None)
+    if len(speeds) > 1 or any(e.friction.constant is None for e in elements):
+        names = ", ".join(repr(name) for name, _ in along.parts)
+        raise ValueError(
+            f"Along one coordinate, that of {names}, friction with a `static_friction` goes with constant friction "
+            "only: give it one part, or leave `static_friction` out."
+        )
+    total = sum(_largest(e) for e in elements)
+    sliding = sum(e.friction.constant for e in elements if e.friction.constant is not None)
+    return _Fall(jnp.where(total > 0, sliding / jnp.where(total > 0, total, 1.0), 1.0), speeds[0])
+
+
+def _curve(falls: Sequence[_Fall], acts: Float[np.ndarray, "k 1"]) -> StribeckCurve | None:
+    """The curve of friction in parts of that at rest."""
+    if all(fall.speed is None for fall in falls):
+        return None
+    speeds = [jnp.asarray(1.0 if fall.speed is None else fall.speed, float) for fall in falls]
+    return StribeckCurve(jnp.asarray(acts), jnp.stack(speeds))
 
 
 def has_joint_contacts(model: ModelParts) -> bool:

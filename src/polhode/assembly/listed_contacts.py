@@ -72,7 +72,7 @@ def _obstacle(model: ModelParts, layout: AbstractLayout, table: RuleTable) -> bo
     bodies = [body for body in model.bodies]
     if model.parts or not layout.holds_free_bodies or any(body.kind != "rigid" for body in bodies):
         return True
-    if any(rule.surface_velocity is not None for rule in model.contact_rules):
+    if any(x is not None for rule in model.contact_rules for x in (rule.surface_velocity, rule.static_friction)):
         return True
     numbers = [(shape, body.mass, body.inertia) for body, shape in table.shapes]
     rules = [(rule.friction, rule.restitution, rule.drilling, rule.rolling) for rule in model.contact_rules]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -16,6 +17,7 @@ from polhode.systems.mechanical.contact_set import (
     ContactLaw,
     ContactsAhead,
     PresentContacts,
+    StribeckCurve,
 )
 
 
@@ -82,6 +84,17 @@ class CombinedContacts(AbstractContactSet):
         joined = jax.tree.map(lambda *x: jnp.concatenate(x), one._replace(slips=()), other._replace(slips=()))
         return joined._replace(slips=slips)
 
+    @property
+    def reads_joint_forces(self) -> bool:
+        return self.first.reads_joint_forces or self.second.reads_joint_forces
+
+    def loaded_hold(
+        self, system: Any, t: Array, q: Point, at: ContactKinematics, multipliers: Float[Array, " m"]
+    ) -> Float[Array, " c"] | None:
+        parts = zip((self.first, self.second), at.places, strict=True)
+        holds = [part.loaded_hold(system, t, q, own, multipliers) for part, own in parts]
+        return _join_holds(holds, at.places)
+
     def _split(self, present: PresentContacts) -> tuple[PresentContacts, PresentContacts]:
         """Present contacts of both sets."""
         first, second = present.kinematics.places
@@ -117,17 +130,24 @@ def _numbers(part: PresentContacts) -> Array:
 
 def _join(first: ContactKinematics, second: ContactKinematics) -> ContactKinematics:
     both = first, second
-    hold = None
-    if any(part.hold is not None for part in both):
-        hold = jnp.concatenate([-jnp.ones(len(part.gap)) if part.hold is None else part.hold for part in both])
     return ContactKinematics(
         jnp.concatenate((first.gap, second.gap)),
         _join_rows(first.rows, second.rows),
         _join_rows(first.drift, second.drift),
         jnp.concatenate((first.feature, second.feature)),
         both,
-        hold,
+        _join_holds([part.hold for part in both], both),
     )
+
+
+def _join_holds(
+    holds: Sequence[Float[Array, " c"] | None], parts: Sequence[ContactKinematics]
+) -> Float[Array, " c"] | None:
+    """Bounds of friction of all contacts, negative where normal forces bound it."""
+    if all(hold is None for hold in holds):
+        return None
+    each = zip(holds, parts, strict=True)
+    return jnp.concatenate([-jnp.ones(len(part.gap)) if hold is None else hold for hold, part in each])
 
 
 def _join_rows(first: Array, second: Array) -> Array:
@@ -149,6 +169,10 @@ def _join_laws(first: ContactLaw, second: ContactLaw) -> ContactLaw:
         parts = [jnp.zeros(len(law.friction)) if x is None else x for law, x in zip(both, values, strict=True)]
         return jnp.concatenate(parts) if has_spins else None
 
+    curve = None
+    if any(law.stribeck is not None for law in both):
+        speeds = [jnp.ones(len(law.friction)) if law.stribeck is None else law.stribeck.speed for law in both]
+        curve = StribeckCurve(_join_rows(first.static_friction, second.static_friction), jnp.concatenate(speeds))
     return ContactLaw(
         _join_rows(first.friction, second.friction),
         jnp.concatenate((first.restitution, second.restitution)),
@@ -156,4 +180,5 @@ def _join_laws(first: ContactLaw, second: ContactLaw) -> ContactLaw:
         lengths("drilling"),
         lengths("rolling"),
         first.bounces or second.bounces,
+        curve,
     )

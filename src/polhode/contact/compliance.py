@@ -123,8 +123,8 @@ def check_compliance(rule: Any) -> None:
     checks.positive("stiffness", rule.stiffness, (), "force per depth to the power `exponent`")
     _check_least("exponent", rule.exponent, 1.0, "power of the depth; smaller ones are infinitely stiff at touch")
     _check_least("damping", rule.damping, 0.0, "time per length")
-    for name in ("tangential_restitution", "drilling", "rolling"):
-        if not is_zero(getattr(rule, name)):
+    for name in ("tangential_restitution", "drilling", "rolling", "static_friction"):
+        if not is_zero(getattr(rule, name) or 0.0):
             raise ValueError(
                 f"Compliant contacts have no `{name}`, got {short_repr(getattr(rule, name))}: leave it out, or take "
                 "law='rigid'."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 import jax
@@ -15,8 +16,9 @@ from polhode.contact.held_contacts import (
     ContactMotion,
     FreeResponse,
     contacts_of,
+    friction_bounds,
     length,
-    sliding_drag,
+    sliding_friction,
     stop_rows,
 )
 from polhode.contact.solver import solve
@@ -90,15 +92,16 @@ def respond_with_friction(
     # Contacts that open slowly, or carry nothing, must not close again because of rounding.
     depth = jnp.maximum(-motion.kinematics.gap, 0.0) + _DEPTH * _size(q)
     slack = jnp.where(resting & ~new.closed, depth, 0.0)
-    new = ContactModes(new.labels, new.closed, new.held, new.direction, slack, new.speed, new.force)
+    new = dataclasses.replace(new, slack=slack)
     velocity = stop_rows(free_response, new.held, after, impact.velocity)
-    locks = touching & _is_locked(contacts_of(system).law, motion, free_response, _speed(v))
+    locks = touching & ~new.own & _is_locked(contacts_of(system).law, motion, free_response, _speed(v))
     return FrictionalResponse(velocity, new, impact.impulses, motion.slips, after, locks, impact.solved & solved)
 
 
 def _is_locked(law: ContactLaw, motion: ContactMotion, free_response: FreeResponse, speed: Array) -> Bool[Array, " k"]:
     """Contacts that slide without approaching, of which a normal force would not open them with its friction."""
     u = motion.slips
+    law = law.at_slips(u)
     scaled = law.friction * u[:, 1:3]
     size = length(scaled)
     slides = size > _SLIPS * speed
@@ -118,7 +121,7 @@ def _impact(
     shortest: Array,
 ) -> _Impact:
     """Impulses of all that touches, if anything approaches."""
-    law, u = contacts_of(system).law, motion.slips
+    law, u = contacts_of(system).law.at_slips(motion.slips), motion.slips
     free, _ = free_response.accelerations(system, t, q, v)
     fall = (motion.kinematics.rows @ free + motion.bend)[:, 0]
     still, speed = SLOW * _speed(v), jnp.max(jnp.where(touching, jnp.abs(u[:, 0]), 0.0), initial=0.0)
@@ -126,9 +129,12 @@ def _impact(
     rests = 2 * law.restitution * jnp.abs(approach) <= shortest * jnp.maximum(-fall, 0.0)
     target = u.at[:, 0].add(jnp.where(rests, 0.0, law.restitution) * approach)
     target = target.at[:, 1:3].add(law.tangential_restitution[:, None] * u[:, 1:3])
+    # Friction with a bound of its own has no part in an impact.
+    hold = motion.kinematics.hold
     problem = ContactProblem(
-        free_response.delassus, target.reshape(-1), law.friction, touching, law.drilling, law.rolling
-    )
+        free_response.delassus, target.reshape(-1), law.friction, touching, law.drilling, law.rolling,
+        hold=None if hold is None else jnp.minimum(hold, 0.0),
+    )  # fmt: skip
     none = jnp.zeros_like(u)
     skip = lambda: (none, jnp.asarray(True))  # noqa: E731
 
@@ -145,33 +151,41 @@ def _modes(
     system: AbstractMechanical, t: Array, q: Point, v: Vector, free_response: FreeResponse, resting: Bool[Array, " k"]
 ) -> tuple[ContactModes, Array]:
     """Modes of contacts of which some rest along their normals, and whether they were found."""
-    law, motion, speed = contacts_of(system).law, ContactMotion.of(system, t, q, v), _speed(v)
+    law, motion, speed = contacts_of(system).law.at_rest(), ContactMotion.of(system, t, q, v), _speed(v)
     u, parts = motion.slips, discs(motion.slips.shape[1])
     slipping, ways = jnp.zeros(u.shape, bool), jnp.zeros(u.shape)
+    own = motion.kinematics.held_slots()
     for disc in parts:
         size = length(u[:, disc])[:, None]
-        slips = resting[:, None] & (size > _SLIPS * speed) & jnp.any(law.bounds[:, disc] > 0, axis=1, keepdims=True)
+        slips = (
+            (resting | own)[:, None] & (size > _SLIPS * speed) & jnp.any(law.bounds[:, disc] > 0, axis=1, keepdims=True)
+        )
         slipping = slipping.at[:, disc].set(slips)
         ways = ways.at[:, disc].set(jnp.where(slips, u[:, disc] / jnp.where(slips, size, 1.0), 0.0))
-    solution = _forces(system, t, q, v, motion, free_response, resting, slipping, ways)
+    solution, turns = _forces(system, t, q, v, motion, free_response, resting, slipping, ways)
     forces = solution.impulses
     normal = forces[:, 0]
-    largest = jnp.max(normal, initial=0.0)
+    most = friction_bounds(normal, motion.kinematics.hold)
+    largest = jnp.maximum(jnp.max(normal, initial=0.0), jnp.max(most, initial=0.0))
     closed = resting & (normal > _PRESSES * largest)
-    held = jnp.zeros(u.shape, bool).at[:, 0].set(closed)
+    # A stop that presses carries its load by itself.
+    held, rubs = jnp.zeros(u.shape, bool).at[:, 0].set(closed), jnp.where(own, ~closed, closed)
     for disc in parts:
         bound = law.bounds[:, disc]
-        has = (bound > 0) & closed[:, None] & ~slipping[:, disc]
+        has = (bound > 0) & rubs[:, None] & ~slipping[:, disc]
         divided = jnp.where(has, forces[:, disc] / jnp.where(has, bound, 1.0), 0.0)
-        sticks = length(divided) < (1 - _AT_BOUND) * normal
+        sticks = length(divided) < (1 - _AT_BOUND) * most
         begins = jnp.where(has, -divided / jnp.where(has, bound, 1.0), 0.0)
+        # What a brake leaves free goes where forces lead it.
+        begins = jnp.where(has & own[:, None], turns[:, disc], begins)
         size = length(begins)[:, None]
         begins = jnp.where(size > 0, begins / jnp.where(size > 0, size, 1.0), 0.0)
         held = held.at[:, disc].set(has & sticks[:, None])
-        going = jnp.where(closed[:, None], ways[:, disc], 0.0)
+        going = jnp.where(rubs[:, None], ways[:, disc], 0.0)
         ways = ways.at[:, disc].set(jnp.where(sticks[:, None], going, going + begins))
     force = jnp.where(largest > 0, largest, 1.0)
-    new = ContactModes(motion.labels, closed, held, ways, jnp.zeros(len(closed)), speed, force)
+    kept = jnp.where(held, forces, 0.0)
+    new = ContactModes(motion.labels, closed, held, ways, jnp.zeros(len(closed)), speed, force, kept, own)
     return new, solution.residual <= 1e3 * _TOLERANCE
 
 
@@ -185,19 +199,23 @@ def _forces(
     resting: Bool[Array, " k"],
     slipping: Bool[Array, "k rows"],
     ways: Float[Array, "k rows"],
-) -> ContactSolution:
-    """Forces and accelerations of contacts that rest along their normals; what slides has its friction known."""
+) -> tuple[ContactSolution, Float[Array, "k rows"]]:
+    """Forces of contacts that rest along their normals, and relative accelerations; what slides has known friction."""
     law: ContactLaw = contacts_of(system).law
-    loaded = free_response.with_drag(sliding_drag(law, ways, motion.slips, _speed(v)))
-    free, _ = free_response.accelerations(system, t, q, v)
+    drag, rub = sliding_friction(system, motion, ways, _speed(v))
+    loaded = free_response.with_drag(drag)
+    free, _ = free_response.push(free_response.accelerations(system, t, q, v), rub)
     missing = (motion.kinematics.rows @ free + motion.bend).reshape(-1)
-    left = jnp.where(slipping, 0.0, law.bounds)
-    spins = left.shape[1] == 6
+    left = jnp.where(slipping, 0.0, law.at_rest().bounds)
+    spins, hold = left.shape[1] == 6, motion.kinematics.hold
+    if hold is not None:
+        hold = jnp.where(slipping[:, 1], -1.0, hold)
     problem = ContactProblem(
         loaded.delassus, missing, left[:, 1:3], resting,
-        left[:, 3] if spins else None, left[:, 4] if spins else None,
+        left[:, 3] if spins else None, left[:, 4] if spins else None, hold=hold,
     )  # fmt: skip
-    return solve(problem, jnp.zeros_like(motion.slips), _TOLERANCE)
+    solution = solve(problem, jnp.zeros_like(motion.slips), _TOLERANCE)
+    return solution, (loaded.delassus @ solution.impulses.reshape(-1) + missing).reshape(motion.slips.shape)
 
 
 def _speed(v: Vector) -> Array:

@@ -49,6 +49,9 @@ class ContactModes(eqx.Module):
     """Modes of k contacts, which belong to features of shapes rather than to slots.
 
     - `labels`: of the features. - `closed`: which contacts are closed.
+    - `forces`: in rows that are held, where these modes began. Others are as near to these as they can be, so that
+      undetermined ones that obeyed the laws go on to do so.
+    - `own`: slots whose friction has a bound of its own, as that of joints: it belongs to them, whatever they touch.
     - `held`: rows of relative velocities that are zero: normal ones of closed contacts, and those that stick.
     - `direction`: of velocities in rows that slide, unit vectors for each tangential part; zero for all others.
     - `slack`: depth that gaps of open contacts may have.
@@ -62,6 +65,8 @@ class ContactModes(eqx.Module):
     slack: Float[Array, " k"]
     speed: Float[Array, ""]
     force: Float[Array, ""]
+    forces: Float[Array, "k rows"]
+    own: Bool[Array, " k"]
 
     @classmethod
     def of_open(cls, k: int, rows: int) -> ContactModes:
@@ -75,15 +80,19 @@ class ContactModes(eqx.Module):
             jnp.zeros(k),
             jnp.ones(()),
             jnp.ones(()),
+            none,
+            jnp.zeros(k, bool),
         )
 
     def at(self, labels: Int[Array, " k"]) -> ContactModes:
         """The same in the slots in which features are now; those that are new are open."""
         same = jnp.where(labels[:, None] == self.labels[None, :], 1.0, 0.0)
         move = lambda x: jnp.einsum("ij,j...->i...", same, x.astype(float))  # noqa: E731
+        stays = self.own[:, None] & (jnp.arange(self.held.shape[1]) > 0)
+        friction = lambda x: jnp.where(stays, x, move(x))  # noqa: E731
         return ContactModes(
-            labels, move(self.closed) > 0, move(self.held) > 0, move(self.direction), move(self.slack),
-            self.speed, self.force,
+            labels, move(self.closed) > 0, friction(self.held) > 0, friction(self.direction), move(self.slack),
+            self.speed, self.force, friction(self.forces), self.own,
         )  # fmt: skip
 
 
@@ -138,6 +147,14 @@ class FreeResponse(NamedTuple):
         Z = system.curvature(t, q, v) if system.m else jnp.zeros(0)
         return system.kkt.solve(self.factors, system.force(t, q, v), -Z)
 
+    def push(
+        self, accelerations: tuple[Vector, Multipliers], forces: Float[Array, "k rows"]
+    ) -> tuple[Vector, Multipliers]:
+        """Accelerations and multipliers of joints under further forces of the contacts."""
+        vdot, joints = accelerations
+        vdot = vdot + jnp.einsum("ki,kin->n", forces, self.motions)
+        return vdot, joints + jnp.einsum("ki,kim->m", forces, self.shares)
+
     def with_drag(self, drag: Float[Array, "k rows"]) -> FreeResponse:
         """The same where normal forces bring others along, by so much of them."""
         motions, shares = (x.at[:, 0].add(jnp.einsum("ki,kij->kj", drag, x)) for x in (self.motions, self.shares))
@@ -166,7 +183,7 @@ class HeldContacts(AbstractContactSystem):
     With $u = Wv + \chi$, $M\dot v = f - B^T\mu + W^T\lambda$: $\dot u = 0$ in rows that are held, and
     $\lambda_T$ of sliding contacts is on the bound of friction, against $u_T$. Where $u_T$ passes through zero,
     the force goes on in its direction, so that it is smooth beyond the end of the slide.
-    Undetermined forces are those of least norm.
+    Undetermined forces are those nearest to `ContactModes.forces`.
 
     - `base`: the system. - `modes`: of its contacts. - `losses`: energy that impacts have taken so far.
     """
@@ -196,14 +213,16 @@ class HeldContacts(AbstractContactSystem):
         motion = ContactMotion.of(self.base, t, q, v)
         modes = self.modes.at(motion.labels)
         free_response = FreeResponse.at(self.base, t, q, motion.kinematics.rows)
-        drag = sliding_drag(contacts_of(self.base).law, modes.direction, motion.slips, modes.speed)
+        drag, rub = sliding_friction(self.base, motion, modes.direction, modes.speed)
         loaded = free_response.with_drag(drag)
-        free, joints = free_response.accelerations(self.base, t, q, v)
+        free, joints = free_response.push(free_response.accelerations(self.base, t, q, v), rub)
         missing = -(motion.kinematics.rows @ free + motion.bend)
-        forces = least_forces(loaded.delassus, free_response.own, modes.held)(missing)
+        first = jnp.where(modes.held, modes.forces, 0.0)
+        missing = missing - (loaded.delassus @ first.reshape(-1)).reshape(first.shape)
+        forces = first + least_forces(loaded.delassus, free_response.own, modes.held)(missing)
         vdot = free + jnp.einsum("ki,kin->n", forces, loaded.motions)
         joints = joints + jnp.einsum("ki,kim->m", forces, loaded.shares)
-        return Balance(vdot, joints, forces + drag * forces[:, :1], motion.slips, modes)
+        return Balance(vdot, joints, forces + drag * forces[:, :1] + rub, motion.slips, modes)
 
     def gap_margin(self, t: Array, q: Point) -> Array:
         """The smallest gap of open contacts, with their slack; negative where one closes."""
@@ -214,14 +233,17 @@ class HeldContacts(AbstractContactSystem):
     def mode_margin(self, t: Array, q: Point, v: Vector) -> Array:
         """A number that is negative where a closed contact opens, begins to slide, or stops sliding."""
         *_, forces, slips, modes = self.balance(t, q, v)
-        factors = contacts_of(self.base).law.bounds
+        hold = contacts_of(self.base).kinematics(self.base, t, q).hold
+        # What sticks begins to slide at the bound of rest.
+        factors = contacts_of(self.base).law.at_rest().bounds
         normal = forces[:, 0] / modes.force
         margins = [jnp.where(modes.closed, normal + _PULLS, INACTIVE)]
+        most = friction_bounds(normal, None if hold is None else hold / modes.force)
         for disc in discs(forces.shape[1]):
             bound = jnp.where(factors[:, disc] > 0, factors[:, disc], 1.0)
             needed = length(jnp.where(modes.held[:, disc], forces[:, disc] / bound, 0.0) / modes.force)
             sticks = jnp.any(modes.held[:, disc], axis=1)
-            margins.append(jnp.where(sticks, normal * (1 + _PULLS) + _PULLS - needed, INACTIVE))
+            margins.append(jnp.where(sticks, most * (1 + _PULLS) + _PULLS - needed, INACTIVE))
             ahead = jnp.sum(modes.direction[:, disc] * slips[:, disc], axis=1) / modes.speed + _ROOM
             slides = jnp.any(modes.direction[:, disc] != 0, axis=1)
             margins.append(jnp.where(slides, ahead, INACTIVE))
@@ -305,11 +327,27 @@ def least_forces(
     return forces
 
 
+def friction_bounds(normal: Float[Array, " k"], hold: Float[Array, " k"] | None) -> Float[Array, " k"]:
+    """What bounds friction with coefficients of 1: normal forces, or bounds of its own."""
+    return normal if hold is None else jnp.where(hold >= 0, hold, normal)
+
+
+def sliding_friction(
+    system: AbstractMechanical, motion: ContactMotion, direction: Float[Array, "k rows"], speed: Array
+) -> tuple[Float[Array, "k rows"], Float[Array, "k rows"]]:
+    """Friction of what slides in these directions: for a normal force of 1, and that which has bounds of its own."""
+    drag, hold = sliding_drag(contacts_of(system).law, direction, motion.slips, speed), motion.kinematics.hold
+    if hold is None:
+        return drag, jnp.zeros_like(drag)
+    own = (hold >= 0)[:, None]
+    return jnp.where(own, 0.0, drag), jnp.where(own, hold[:, None] * drag, 0.0)
+
+
 def sliding_drag(
     law: ContactLaw, direction: Float[Array, "k rows"], slips: Float[Array, "k rows"], speed: Array
 ) -> Float[Array, "k rows"]:
     """Forces of friction and moments for a normal force of 1, in parts that have a direction of sliding."""
-    factors, parts = law.bounds, [jnp.zeros((len(slips), 1))]
+    factors, parts = law.at_slips(slips).bounds, [jnp.zeros((len(slips), 1))]
     for disc in discs(slips.shape[1]):
         along, mu = direction[:, disc], factors[:, disc]
         u = slips[:, disc] / (_BLUR * speed)

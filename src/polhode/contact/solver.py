@@ -88,7 +88,9 @@ def solve(problem: ContactProblem, guess: Float[Array, "k rows"], tolerance: flo
 def _search(problem: UnitProblem, start: Impulses, tolerance: float) -> tuple[Search, Array]:
     """A solution, and the size of impulses to which its residual is relative."""
     start = jnp.where(jnp.isfinite(start), start, 0.0)
-    alone = jnp.max(jnp.abs(problem.step * problem.velocity.reshape(start.shape)), initial=0.0)
+    # Of rows with small coefficients, in the units of all others: what stops them alone is many times what may act.
+    coefficients = jnp.sqrt(problem.softness)
+    alone = jnp.max(jnp.abs(coefficients * problem.step * problem.velocity.reshape(start.shape)), initial=0.0)
     alone = jnp.maximum(alone, jnp.max(jnp.abs(problem.least), initial=0.0))
     size = jnp.where(alone > 0, alone, 1.0)
     goal, floor = tolerance * size, _ROUND_OFF * size

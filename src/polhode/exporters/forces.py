@@ -73,7 +73,8 @@ def _dry_friction(document: Document, name: str, along: AffineCoordinate, elemen
         return "its largest force is a function of time"
     attributes = along.joint.attributes
     attributes["frictionloss"] = attributes.get("frictionloss", 0.0) + float(element.friction.constant)
-    return "there a joint that sticks creeps, here it rests"
+    falls = "" if element.static_friction is None else ", and its larger friction at rest is left out"
+    return f"there a joint that sticks creeps, here it rests{falls}"
 
 
 def _rigid_stops(document: Document, name: str, along: AffineCoordinate, element: RigidStops) -> str:

@@ -133,10 +133,18 @@ class RigidStops(AbstractReaction):
 
 
 class DryFriction(AbstractReaction):
-    """Dry friction that sticks; `friction`: the largest force, a function of time."""
+    """Dry friction that sticks.
+
+    - `friction`: the largest force of what slides, a function of time.
+    - `static_friction`, `stribeck_speed`: that of what sticks, and the rate over which it falls; None for the same.
+    - `load_factor`: what it has besides, for each unit of the joint's force; None for nothing.
+    """
 
     coordinate: AbstractRelativeCoordinate
     friction: Function
+    static_friction: Float[Array, ""] | None = None
+    stribeck_speed: Float[Array, ""] | None = None
+    load_factor: Float[Array, ""] | None = None
 
 
 class Actuation(AbstractEffort):

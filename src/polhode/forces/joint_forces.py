@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.checks import is_zero, short_repr
 from polhode.compiler.numpy.eager import eager_numpy
+from polhode.contact.rules import check_static_friction
 from polhode.forces._pair import check_constant
 from polhode.forces.coordinate_forces import (
     Actuation,
@@ -177,6 +178,12 @@ class JointFriction(AbstractJointForce):
     joint that it holds doesn't move. Methods with contacts take it, `moreau` by default. Where F is a function of time
     it is a brake; along a `Revolute` between two shafts, which need not be part of the model, a clutch.
 
+    With `static_friction` $F_s$ a joint that sticks holds up to that, and what slides has
+    $F + (F_s - F)e^{-\dot s^2/v^2}$ with the `stribeck_speed` v: loads move it by jerks.
+
+    With a `load_factor` c it grows with the force R that the joint transmits, $F + c|R|$: a bearing of radius r has
+    c = μr, a guide c = μ. Method `moreau` takes it, in absolute coordinates, which are the default then.
+
     With `stick_velocity` it is $-F\tanh(\dot s/v_s)$, for all methods. Below $v_s$ the joint creeps then where it
     would stick: under a load L < F at the speed $v_s\,\mathrm{artanh}(L/F)$.
 
@@ -184,13 +191,18 @@ class JointFriction(AbstractJointForce):
 
     - `joint`, `coordinate`, `name`: as for `JointSpring`.
     - `friction`: F, a torque for an angle; without `stick_velocity` also a function of time.
+    - `load_factor`: c, a length for an angle, of friction of a joint of the model that sticks.
     - `stick_velocity`: v_s. Small ones are stiff: the damping at rest is F/v_s.
+    - `static_friction`, `stribeck_speed`: F_s and v, of friction that sticks and whose F is a number.
     """
 
     friction: Any
     stick_velocity: Any = None
     coordinate: str | None = None
     name: str | None = None
+    static_friction: Any = None
+    stribeck_speed: Any = None
+    load_factor: Any = None
 
     @property
     def along(self) -> str | None:
@@ -202,17 +214,41 @@ class JointFriction(AbstractJointForce):
 
     def place(self, poses: Poses) -> Friction | DryFriction:
         del poses
+        if not callable(self.friction):
+            check_static_friction(self.friction, self.static_friction, self.stribeck_speed)
+        self._check_load_factor()
         if self.is_rigid:
-            return DryFriction(self.measured, self._largest_force())
+            numbers = self.static_friction, self.stribeck_speed, self.load_factor
+            return DryFriction(
+                self.measured, self._largest_force(), *(None if x is None else jnp.asarray(x, float) for x in numbers)
+            )
+        if self.static_friction is not None:
+            raise ValueError(
+                "`static_friction` is of friction that sticks, and `stick_velocity` makes it smooth: leave one out."
+            )
         return Friction(
             self.measured,
             checks.array("friction", self.friction, (), "largest force, torque for an angle"),
             checks.positive("stick_velocity", self.stick_velocity, (), "below which the joint sticks"),
         )
 
+    def _check_load_factor(self) -> None:
+        if self.load_factor is None:
+            return
+        checks.array("load_factor", self.load_factor, (), "friction over the force of the joint")
+        if checks.is_concrete(self.load_factor) and not float(np.asarray(self.load_factor)) >= 0:
+            raise ValueError(f"`load_factor` can't be negative, got {short_repr(self.load_factor)}.")
+        if self.static_friction is not None or not self.is_rigid:
+            other = "stick_velocity" if not self.is_rigid else "static_friction"
+            raise ValueError(
+                f"`load_factor` is of friction that sticks and is the same at all speeds: leave `{other}` out."
+            )
+
     def _largest_force(self) -> Function:
         """The largest force as a function of time."""
         if callable(self.friction):
+            if self.static_friction is not None:
+                raise ValueError("`static_friction` goes with a `friction` that is a number, not a function of time.")
             return of_time(self, "friction", self.friction, (), "largest force, torque for an angle")
         value = checks.array("friction", self.friction, (), "largest force, torque for an angle")
         if checks.is_concrete(value) and not float(value) >= 0:

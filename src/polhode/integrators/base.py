@@ -77,6 +77,7 @@ class AbstractIntegrator(eqx.Module):
     - `takes_contacts`: whether steps impose unilateral laws of contact and friction.
     - `needs_contacts`: whether it takes only systems with such contacts.
     - `takes_holds`: whether steps impose dry friction with bounds of its own (`ContactKinematics.hold`).
+    - `takes_bearings`: whether these bounds may grow with forces of joints.
     - `locates_contacts`: whether runs end its steps where contacts change their modes, because it holds these.
     """
 
@@ -87,6 +88,7 @@ class AbstractIntegrator(eqx.Module):
     takes_contacts: ClassVar[bool] = False
     needs_contacts: ClassVar[bool] = False
     takes_holds: ClassVar[bool] = False
+    takes_bearings: ClassVar[bool] = False
     locates_contacts: ClassVar[bool] = False
 
     def promises_for(self, system: AbstractSystem, state: State) -> dict[str, str]:

@@ -82,6 +82,8 @@ def _against_contacts(method: AbstractIntegrator, system: AbstractSystem) -> str
         )
     if system.has_holds and not method.takes_holds:
         return "joints of it have rigid stops or dry friction, and the method takes contacts of shapes alone"
+    if system.has_bearings and not method.takes_bearings:
+        return "friction of its joints grows with their forces (`load_factor`), which `moreau` alone takes"
     if method.needs_contacts and not system.has_contacts:
         return "nothing in it touches anything, and the method is for contacts; shapes touch by `model.contacts(…)`"
     return ""

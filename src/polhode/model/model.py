@@ -157,6 +157,8 @@ class Model:
         damping: Any = 0.0,
         impact_speed: Any = None,
         slip_speed: Any = None,
+        static_friction: Any = None,
+        stribeck_speed: Any = None,
     ) -> None:
         r"""Let all bodies with shapes touch each other and the ground, but for bodies with a joint between them.
 
@@ -169,6 +171,8 @@ class Model:
         **Arguments:**
 
         - `friction`: coefficient of friction; two of them for tangents with different friction.
+        - `static_friction`: that of rigid contacts which stick, μ_s, from which it falls to `friction`, μ, over the
+          `stribeck_speed` v_s: $\mu + (\mu_s - \mu)e^{-|u|^2/v_s^2}$. None for the same at all speeds.
         - `restitution`: of Newton's law of impact, speed after over speed before along the normal, from 0 to 1. Of
           compliant contacts that at the `impact_speed`, which makes a damping in place of `damping`.
         - `tangential_restitution`: the same along the tangents, for balls that grip.
@@ -190,7 +194,7 @@ class Model:
                 without=tuple(without), friction=friction, restitution=restitution,
                 tangential_restitution=tangential_restitution, drilling=drilling, rolling=rolling, law=law,
                 stiffness=stiffness, exponent=exponent, damping=damping, impact_speed=impact_speed,
-                slip_speed=slip_speed,
+                slip_speed=slip_speed, static_friction=static_friction, stribeck_speed=stribeck_speed,
             )
         )  # fmt: skip
 
@@ -213,6 +217,8 @@ class Model:
         damping: Any = 0.0,
         impact_speed: Any = None,
         slip_speed: Any = None,
+        static_friction: Any = None,
+        stribeck_speed: Any = None,
     ) -> None:
         """Let two bodies, or the ground and a body, or two shapes on them touch; later calls replace earlier ones.
 
@@ -227,7 +233,7 @@ class Model:
         """
         rule = ContactRule(
             first, second, (), friction, restitution, tangential_restitution, drilling, rolling, surface_velocity, name,
-            law, stiffness, exponent, damping, impact_speed, slip_speed,
+            law, stiffness, exponent, damping, impact_speed, slip_speed, static_friction, stribeck_speed,
         )  # fmt: skip
         check_rule(self, rule)
         self.contact_rules.append(rule)

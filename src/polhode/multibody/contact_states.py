@@ -87,7 +87,9 @@ def findings(system: Any, t: float, state: State) -> list[str]:
         result.append(f"{contacts.name(deepest)} overlap by {-float(places.gap[deepest]):.3g}")
     W = np.asarray(places.rows).reshape(-1, system.n)
     delassus = jnp.asarray(_delassus(system, t, state, W))
-    problem = ContactProblem(delassus, jnp.zeros(len(W)), contacts.law.friction, jnp.asarray(touches), hold=places.hold)
+    problem = ContactProblem(
+        delassus, jnp.zeros(len(W)), contacts.law.static_friction, jnp.asarray(touches), hold=places.hold
+    )
     locked = [contacts.name(k) for k in np.flatnonzero(np.asarray(is_paradoxical(problem)))]
     if locked:
         result.append(

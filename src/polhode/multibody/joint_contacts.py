@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from polhode.contact.distances import APART
+from polhode.contact.vectors import root
 from polhode.linalg.blocks import Indices
 from polhode.linalg.known_places import take
 from polhode.multibody.coordinates.tree.joint_forces import CoordinateIndex
@@ -18,6 +19,7 @@ from polhode.multibody.mechanism.angles import near
 from polhode.multibody.mechanism.coordinate_forces import AbstractRelativeCoordinate
 from polhode.multibody.mechanism.groups import Motion, Slot
 from polhode.multibody.mechanism.poses import Wrench
+from polhode.multibody.mechanism.reactions import reaction_of
 from polhode.multibody.mechanism.user_functions import Function
 from polhode.spaces.base import Point, Vector
 from polhode.systems.mechanical.contact_set import (
@@ -110,6 +112,32 @@ class CoordinateGroup(eqx.Module):
         return jax.vmap(lambda one, poses, f: one.wrenches(poses, f))(self.coordinates, motion.at(self.slots), forces)
 
 
+class Bearings(eqx.Module):
+    """Friction that grows with the forces of joints, by `factors` of these; of contacts with the numbers `contacts`.
+
+    - `joints`: names of the joints in the model.
+    """
+
+    factors: Float[Array, " b"]
+    contacts: tuple[int, ...] = eqx.field(static=True)
+    joints: tuple[str, ...] = eqx.field(static=True)
+
+    def bounds(
+        self, system: Any, t: Array, q: Point, multipliers: Float[Array, " m"], count: int
+    ) -> Float[Array, " k"]:
+        """The bounds of all `count` contacts, zero for those without bearings."""
+        motion, sums = system.motion(q), jnp.zeros(count)
+        for group in system.mechanism.joints:
+            names = [system.labels[rows[0]] for rows in group.rows.numbers]
+            if len(group.slots) != 2 or not set(names) & set(self.joints):
+                continue
+            forces = reaction_of(group, multipliers).wrenches(t, motion)[1].force
+            for factor, contact, joint in zip(self.factors, self.contacts, self.joints, strict=True):
+                if joint in names:
+                    sums = sums.at[contact].add(factor * root(jnp.sum(forces[names.index(joint)] ** 2)))
+        return sums
+
+
 class JointContacts(AbstractContactSet):
     """Contacts along coordinates s: in the place of the gap the way to the nearer limit, and dry friction against ṡ.
 
@@ -117,7 +145,7 @@ class JointContacts(AbstractContactSet):
     - `limits`: lower and upper, shape (k, 2). - `friction`: constant part of the largest friction forces, shape (k,).
     - `brakes`: further parts as functions of time, of the contacts with the numbers `brake_numbers`.
     - `with_friction`: numbers of those that have friction, which act in every step. - `stop_room`: how many of the
-      others, those nearest to their stops, a step takes into account.
+      others, those nearest to their stops, a step takes into account. - `bearings`: friction that grows with loads.
     """
 
     sums: TreeSums | None
@@ -130,6 +158,7 @@ class JointContacts(AbstractContactSet):
     names: tuple[JointContactName, ...] = eqx.field(static=True)
     with_friction: tuple[int, ...] = eqx.field(static=True)
     stop_room: int = eqx.field(static=True)
+    bearings: Bearings | None = None
 
     @property
     def count(self) -> int:
@@ -162,6 +191,19 @@ class JointContacts(AbstractContactSet):
             force = jnp.where(force >= 0, force, jnp.nan)
             hold = hold + jnp.where(np.arange(self.count) == number, force, 0.0)
         return hold
+
+    @property
+    def reads_joint_forces(self) -> bool:
+        return self.bearings is not None
+
+    def loaded_hold(
+        self, system: Any, t: Array, q: Point, at: ContactKinematics, multipliers: Float[Array, " m"]
+    ) -> Float[Array, " c"] | None:
+        if self.bearings is None or at.hold is None:
+            return at.hold
+        bounds = self.bearings.bounds(system, t, q, multipliers, self.count)
+        *_, number = at.places
+        return at.hold + bounds[number]
 
     def coordinates(self, system: Any, q: Point) -> Float[Array, " k"]:
         """The coordinates, turns included."""
@@ -202,7 +244,8 @@ class JointContacts(AbstractContactSet):
         hold = jnp.where(np.isin(np.arange(self.count), self.with_friction), hold, -1.0)
         rows = jnp.stack((_normals(along, gap, is_lower), along), axis=1)
         feature = jnp.where(is_lower, 0, 1).astype(jnp.int32)
-        return ContactKinematics(gap, rows, jnp.zeros((self.count, 2)), feature, (gap, is_lower, along), hold)
+        places = gap, is_lower, along, jnp.arange(self.count)
+        return ContactKinematics(gap, rows, jnp.zeros((self.count, 2)), feature, places, hold)
 
     def present(self, system: Any, t: Array, q: Point) -> PresentContacts:
         if self.capacity == self.count:
@@ -226,7 +269,7 @@ class JointContacts(AbstractContactSet):
         del t
         every = self.coordinates(system, q), self.rates(system, q, v), self.limits
         s, rates, limits = every if present.number is None else pick(present.number, every)
-        _, is_lower, _ = present.kinematics.places
+        is_lower = present.kinematics.places[1]
         # The way to the same stops as before.
         way = jnp.where(is_lower, s - limits[:, 0], limits[:, 1] - s)
         gap = jnp.minimum(way, APART)
@@ -237,7 +280,7 @@ class JointContacts(AbstractContactSet):
         self, system: Any, q: Point, here: ContactKinematics, there: ContactKinematics
     ) -> Float[Array, "k rows n"]:
         del system, q
-        gap, is_lower, _ = there.places
+        gap, is_lower, *_ = there.places
         along = here.places[2]
         return jnp.stack((_normals(along, gap, is_lower), along), axis=1)
 

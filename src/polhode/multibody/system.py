@@ -118,6 +118,10 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
         return self.joint_contacts is not None
 
     @property
+    def has_bearings(self) -> bool:
+        return self.joint_contacts is not None and self.joint_contacts.bearings is not None
+
+    @property
     def connected_by_contacts(self) -> set[tuple[int, int]]:
         """Pairs of rows of a motion between which contacts act; the ground has the last one."""
         parts = (self.shape_contacts, self.joint_contacts)

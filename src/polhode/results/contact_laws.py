@@ -87,6 +87,14 @@ def law_numbers(run: ResultView, name: str, default: Any) -> np.ndarray:
     return np.concatenate([np.tile(pair.get(name, default), (pair["points"][1], 1)) for pair in pairs])
 
 
+def static_friction(run: ResultView) -> Float[np.ndarray, "p 2"]:
+    """Coefficients of friction at rest of all contact points, those of the largest friction."""
+    unknown = [np.nan, np.nan]
+    numbers = [pair.get("static_friction", pair.get("friction", unknown)) for pair in contact_pairs(run)]
+    counts = [pair["points"][1] for pair in contact_pairs(run)]
+    return np.repeat(np.asarray(numbers, float).reshape(-1, 2), counts, axis=0)
+
+
 def needed_normal_forces(record: ContactRecord, friction: Float[np.ndarray, "p 2"]) -> Float[np.ndarray, "n p"]:
     """The least normal forces with which friction may be as large as it is; infinite where there is no friction."""
     along = np.abs(np.asarray(record.forces)[..., 1:3])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -41,7 +42,11 @@ class JointContactPlaces(AbstractComputation):
         contacts = self.system.joint_contacts
         assert contacts is not None
         gap, signs = contacts.nearer_stops(self.system, q)
-        return {"stop_gaps": gap, "stop_signs": signs, "friction_bounds": contacts.hold(t)}
+        hold = contacts.hold(t)
+        if contacts.bearings is not None:
+            # Bounds that grow with forces of joints aren't known from a state.
+            hold = hold.at[np.array(contacts.bearings.contacts)].set(jnp.inf)
+        return {"stop_gaps": gap, "stop_signs": signs, "friction_bounds": hold}
 
 
 class AlongCoordinate:

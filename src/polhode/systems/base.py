@@ -91,6 +91,11 @@ class AbstractSystem(eqx.Module):
         """Whether some of them have dry friction with bounds of its own, as joints do."""
         return False
 
+    @property
+    def has_bearings(self) -> bool:
+        """Whether such bounds grow with forces of joints."""
+        return False
+
     def diagnose(self, t: float, state: State) -> str:
         """Diagnosis of a state at which a method failed, by the names of parts; may be empty."""
         del t, state

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -19,7 +20,7 @@ from polhode.linalg.blocks import Matrix, apply, scale_matrix
 from polhode.linalg.tangent_operator import times_tangent
 from polhode.spaces.base import Point, Vector
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
-from polhode.systems.mechanical.contact_set import ContactLaw, PresentContacts
+from polhode.systems.mechanical.contact_set import ContactLaw, PresentContacts, StribeckCurve
 
 
 class AlphaStep(eqx.Module):
@@ -209,8 +210,9 @@ def _widen(rows: Array) -> Array:
 
 
 def _widen_law(law: ContactLaw) -> ContactLaw:
-    friction = jnp.pad(law.friction, ((0, 0), (0, 2 - law.friction.shape[1])))
-    return ContactLaw(friction, law.restitution, law.tangential_restitution, law.drilling, law.rolling)
+    pad = lambda x: jnp.pad(x, ((0, 0), (0, 2 - x.shape[1])))  # noqa: E731
+    curve = None if law.stribeck is None else StribeckCurve(pad(law.stribeck.static), law.stribeck.speed)
+    return dataclasses.replace(law, friction=pad(law.friction), stribeck=curve)
 
 
 def _responses(system: AbstractMechanical, factors: Any, rows: Float[Array, "c rows n"]) -> tuple[Array, Array]:

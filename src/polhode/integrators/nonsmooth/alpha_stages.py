@@ -83,7 +83,7 @@ def accelerate(
 
     - `closed`, `slides`: contacts with forces, and those of them that slide.
     """
-    contacts, law = at.contacts, at.contacts.law
+    contacts, law = at.contacts, at.contacts.law.at_slips(at.contacts.slips)
     change, joints = step.system.kkt.solve(at.accelerator, at.missing, -joint_rate(step, at, x.vdot))
     rows, now = _smooth_rows(step, contacts, x, slides)
     without = now + rows @ change
@@ -181,6 +181,8 @@ def strike(
     before, without = _before(step, contacts), contacts.slips_of(free)
     may_slide = may_slide & ~contacts.held
     on = persistent(may_slide & smooth.slides & (past.force[:, 0] > 0), before[:, 1:3], contacts.slips[:, 1:3], without)
+    # What goes on has friction of the end of the step, all others that of its mean.
+    law = law.at_slips(jnp.where(on[:, None], contacts.slips, 0.5 * (before + contacts.slips)))
     drag = against(law, contacts.slips[:, 1:3])
     sliding = slide(on & can_open(contacts.rows, contacts.columns, drag), drag)
     base = _base(reference, sliding)

@@ -51,6 +51,7 @@ class LocatedContacts(AbstractIntegrator):
     promises: ClassVar = {"manifold": "round-off", "position": "newton", "velocity": "newton"}
     promises_at_steps: ClassVar = True
     takes_contacts: ClassVar = True
+    takes_holds: ClassVar = True
     needs_contacts: ClassVar = True
     locates_contacts: ClassVar = True
 
@@ -91,7 +92,8 @@ class LocatedContacts(AbstractIntegrator):
         if contacts.capacity < contacts.count or contacts.count * contacts.law.rows > MOST_ROWS:
             raise ValueError(
                 "Explicit methods hold the modes of all contacts within their steps, of up to "
-                f"{MOST_ROWS // contacts.law.rows} points, and {contacts.count} points of this system may touch. Take "
+                f"{MOST_ROWS // contacts.law.rows} points, and {contacts.count} points of this system may touch, stops "
+                "and dry friction of joints counted as one for each coordinate. Take "
                 "`moreau` for so many."
             )
 

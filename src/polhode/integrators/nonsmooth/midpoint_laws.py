@@ -15,10 +15,14 @@ from polhode.systems.mechanical import Multipliers
 
 
 class End(NamedTuple):
-    """The unknowns of rounds: the velocity at the end of a step, and the way that impulses after its middle lose."""
+    """The unknowns of rounds: the velocity at the end of a step, and the way that impulses after its middle lose.
+
+    - `joints`: impulses of joints where friction grows with these, else none of them.
+    """
 
     velocity: Vector
     shift: Vector
+    joints: Multipliers
 
 
 class StepImpulses(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import equinox as eqx
@@ -12,6 +13,7 @@ from jaxtyping import Array, Bool, Float
 
 from polhode.compiler.primitives.row_loop import map_rows
 from polhode.integrators.explicit.half_explicit_projection import explicit_rate
+from polhode.integrators.nonsmooth.contact_record import contacts_of
 from polhode.integrators.nonsmooth.joint_projection import move_onto_joints
 from polhode.linalg.blocks import Matrix, apply, scale_matrix
 from polhode.spaces.base import Point, Vector
@@ -90,6 +92,16 @@ class MidpointStep(eqx.Module):
     def slips_at_end(self, v1: Vector) -> Float[Array, "k rows"]:
         """The same at the end, with the velocity there."""
         return self.slips(v1) + self.turn
+
+    def with_friction_at(self, v1: Vector, joints: Multipliers) -> MidpointStep:
+        """The step with friction by mean slips and by impulses of joints, where it depends on these."""
+        mean = 0.5 * (self.slips_at_start() + self.slips_at_end(v1))
+        step = dataclasses.replace(self, law=self.law.at_slips(mean))
+        contacts = contacts_of(self.system)
+        if not contacts.reads_joint_forces:
+            return step
+        hold = contacts.loaded_hold(self.system, self.t, self.middle, self.contacts, joints / self.h)
+        return dataclasses.replace(step, contacts=self.contacts._replace(hold=hold))
 
     def norm(self, v: Vector) -> Array:
         """√(vᵀMv), whose square is an energy: the same in all units. Without derivatives, which zero has none of."""

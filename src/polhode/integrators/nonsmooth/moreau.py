@@ -36,7 +36,7 @@ from polhode.integrators.nonsmooth.sparse_moreau import SparseMoreau
 from polhode.integrators.nonsmooth.time_stepper import AbstractTimeStepper, without_numbers
 from polhode.result_codes import Result
 from polhode.systems.base import AbstractSystem, State
-from polhode.systems.mechanical import AbstractMechanical
+from polhode.systems.mechanical import AbstractMechanical, Multipliers
 from polhode.systems.mechanical.contact_set import PresentContacts
 
 
@@ -88,6 +88,7 @@ class Moreau(AbstractTimeStepper):
     """
 
     takes_holds: ClassVar = True
+    takes_bearings: ClassVar = True
 
     max_rounds: int = eqx.field(static=True, default=40)
     tolerance: float = eqx.field(static=True, default=1e-10)
@@ -132,7 +133,7 @@ class Moreau(AbstractTimeStepper):
     ) -> tuple[Carry, StepInfo]:
         step, present, guess = self._begin(system, t, h, state, memory, pressed)
         last = self._iterate(step, guess)
-        (impulses, joints, before, after), (v1, shift) = last.place, last.x
+        (impulses, joints, before, after), (v1, shift, _) = last.place, last.x
         q1, gap = step.end(v1, shift)
         slips, work = step.slips_at_end(v1), dissipation(impulses, before, after)
         rows = slips.shape[1]
@@ -189,18 +190,22 @@ class Moreau(AbstractTimeStepper):
         _, v = step.start
         none, slips = jnp.zeros(len(guess), bool), step.slips(v)
         place = StepImpulses(guess, jnp.zeros(step.system.m), slips, slips)
-        start = End(v, jnp.zeros_like(v))
+        start = End(v, jnp.zeros_like(v), _read(step, place.joints))
         first = Round(start, place, jnp.asarray(jnp.inf), jnp.zeros(()), jnp.asarray(True), none, none, jnp.asarray(0))
 
+        # Friction of the first round knows no forces of joints.
+        least = 2 if contacts_of(step.system).reads_joint_forces else 0
+
         def more(last: Round) -> Array:
-            return (last.change > CONVERGED * last.size) & (last.number < self.max_rounds)
+            return ((last.change > CONVERGED * last.size) | (last.number < least)) & (last.number < self.max_rounds)
 
         factors = constant_factors(step)
         return jax.lax.while_loop(more, lambda last: self._round(step, factors, last), first)
 
     def _round(self, step: MidpointStep, factors: Any, last: Round) -> Round:
         (k, rows, _), (_, v0) = step.contacts.rows.shape, step.start
-        free = move_freely(step, factors, *last.x)
+        step = step.with_friction_at(last.x.velocity, last.x.joints)
+        free = move_freely(step, factors, last.x.velocity, last.x.shift)
         closed = find_closed(step, last, free.velocity)
         response = respond(step, free.factors, closed.acts)
         sliding = slide_directions(step, last, free.velocity, response.moved)
@@ -224,7 +229,7 @@ class Moreau(AbstractTimeStepper):
         before, after = step.slips(v0), step.slips(velocity)
         place = StepImpulses(impulses, joints, jnp.where(here, hit, before), jnp.where(here, hit + gained, after))
         size, on = step.norm(v0) + step.norm(free.velocity - v0), sliding.on
-        end = End(velocity, shift)
+        end = End(velocity, shift, _read(step, joints))
         return Round(end, place, change, size, solution.solved, on, on & settles, last.number + 1)
 
     def interpolate(
@@ -239,6 +244,11 @@ class Moreau(AbstractTimeStepper):
         second = space.move(system.flow(middle, v1, late * h), 2 * late * change)
         first = system.flow(q0, v0, s * h)
         return jax.tree.map(lambda a, b: jnp.where(s < 0.5, a, b), (first, v0), (second, v1))
+
+
+def _read(step: MidpointStep, joints: Multipliers) -> Multipliers:
+    """Impulses of joints as far as friction grows with them."""
+    return joints if contacts_of(step.system).reads_joint_forces else joints[:0]
 
 
 def _result(step: MidpointStep, last: Round, gap: Array) -> Array:

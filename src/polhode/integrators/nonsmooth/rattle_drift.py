@@ -171,7 +171,8 @@ def _round(step: Departure, tolerance: float, at: Drift) -> Drift:
     slips = jnp.einsum("krn,n->kr", rows, v) + mean_drift
     held = step.contacts.held_slots()
     on = persistent(narrow(step.pressed & ~held, at.slides, at.number), slips0[:, 1:3], slips[:, 1:3], free)
-    sliding = slide(on, against(law, slips0[:, 1:3]))
+    sliding = slide(on, against(law.at_slips(slips0), slips0[:, 1:3]))
+    law = law.at_slips(slips)
     columns = sliding.combine(moved)
     problem = ContactProblem(
         delassus=rows.reshape(-1, system.n) @ columns.T,

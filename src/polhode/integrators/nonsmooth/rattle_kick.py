@@ -149,6 +149,9 @@ def _round(at: Arrival, tolerance: float, last: Kick) -> Kick:
     target = _slips(contacts, pushed)
     target = target.at[:, 0].add(jnp.where(bounces, law.restitution * approach, 0.0))
     target = target.at[:, 1:3].add(law.tangential_restitution[:, None] * at.before[:, 1:3])
+    # What has laws of the second half has friction of its end, all others that of the mean of the step.
+    now = _slips(contacts, v)
+    law = law.at_slips(jnp.where(slides[:, None], now, 0.5 * (at.before + now)))
     problem = ContactProblem(
         delassus=flat @ moved.T,
         velocity=target.reshape(-1),

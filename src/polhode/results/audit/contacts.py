@@ -28,6 +28,7 @@ from polhode.results.contact_laws import (
     modes,
     needed_normal_forces,
     speeds,
+    static_friction,
     whole_record,
 )
 from polhode.results.contact_places import ContactPlaces
@@ -132,6 +133,11 @@ class _Contacts:
     def _friction(self) -> np.ndarray:
         return law_numbers(self._run, "friction", [np.nan, np.nan])
 
+    @functools.cached_property
+    def _at_rest(self) -> np.ndarray:
+        """Coefficients of what sticks, the largest."""
+        return static_friction(self._run)
+
     @property
     def slips(self) -> np.ndarray:
         """Sliding speeds of all points."""
@@ -195,7 +201,7 @@ class _Contacts:
         normal = self._record.forces[..., 0]
         pressed = np.maximum(normal, 0.0)
         unknown = np.isnan(self._friction).any(axis=-1)
-        needed = np.where(unknown, 0.0, needed_normal_forces(self._record, self._friction))
+        needed = np.where(unknown, 0.0, needed_normal_forces(self._record, self._at_rest))
         for name, columns in (("drilling", slice(3, 4)), ("rolling", slice(4, 6))):
             moments = np.linalg.norm(self._record.forces[..., columns], axis=-1)
             lengths = law_numbers(self._run, name, np.nan)[:, 0]
@@ -213,7 +219,7 @@ class _Contacts:
     def _creep(self) -> Measure:
         """Paths of points that stick, relative to the sizes of bodies, since the start."""
         normal = self._record.forces[..., 0]
-        inside = needed_normal_forces(self._record, self._friction) < _STICKS * normal
+        inside = needed_normal_forces(self._record, self._at_rest) < _STICKS * normal
         # What turns, or begins to move, slides on under a mean force inside of the cone; not for two frames.
         lasts = inside & np.concatenate((inside[:1], inside[:-1]))
         stick = lasts & (modes(self._record, self._friction) == STICK)

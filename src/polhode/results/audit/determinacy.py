@@ -63,7 +63,7 @@ def _of_state(run: Run, system: MultibodySystem, t: float, state: object, presse
     q, _ = state  # type: ignore[misc]
     # A moment about the normal is no unknown of its own where nothing resists it.
     rows = np.asarray(contacts.kinematics(system, jnp.asarray(t), q).rows)[presses][:, :3]
-    frictionless = np.all(np.asarray(contacts.law.friction)[presses] == 0, axis=-1)
+    frictionless = np.all(np.asarray(contacts.law.static_friction)[presses] == 0, axis=-1)
     is_unknown = np.broadcast_to(np.arange(3) == 0, (len(rows), 3)) | ~frictionless[:, None]
     W = (rows * is_unknown[..., None]).reshape(-1, system.n)
     if system.m:

@@ -48,8 +48,9 @@ def find_locks(run: Run, frames: np.ndarray, presses: np.ndarray, slips: np.ndar
         q, v = convert(jax.tree.map(lambda x, k=k: jnp.asarray(np.asarray(x)[frames[k]]), run.state))
         t = jnp.asarray(float(run.t[frames[k]]))
         at, stopped = contacts.kinematics(system, t, q), np.flatnonzero(stops[k])
-        rows, friction = np.asarray(at.rows)[stopped, :3], np.asarray(contacts.law.friction)[stopped]
-        scaled = friction * (rows @ np.asarray(v) + np.asarray(at.drift)[stopped, :3])[:, 1:]
+        now = np.asarray(at.rows) @ np.asarray(v) + np.asarray(at.drift)
+        rows, friction = np.asarray(at.rows)[stopped, :3], np.asarray(contacts.law.at_slips(now).friction)[stopped]
+        scaled = friction * now[stopped, 1:3]
         sizes = np.linalg.norm(scaled, axis=1)
         inverse = np.linalg.pinv(np.asarray(to_dense(system.mass(t, q), (system.n, system.n))))
         if system.m:

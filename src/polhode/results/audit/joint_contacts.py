@@ -32,8 +32,9 @@ def joint_measures(run: Run, frames: np.ndarray, t: np.ndarray) -> dict[str, Mea
         # Means over steps of bounds that change are between those at their ends.
         allowed = np.maximum(bounds, np.concatenate((bounds[:1], bounds[:-1])))
         beyond = np.maximum(friction - allowed, -record.forces[..., 0])
+        largest = np.max(allowed, initial=0.0, where=np.isfinite(allowed))
         fault = "the force is beyond the bound of friction, or a stop pulls"
-        measures["joint_friction"] = worst(beyond, over(beyond, np.max(allowed, initial=0.0)), True, fault, names)
+        measures["joint_friction"] = worst(beyond, over(beyond, largest), True, fault, names)
         sticks = np.stack(
             [coordinate_modes(_of(record, k), bounds[:, k : k + 1]) == STICK for k in range(len(names))], axis=-1
         )

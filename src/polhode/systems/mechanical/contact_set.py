@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import dataclasses
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -42,6 +43,23 @@ class ContactKinematics(NamedTuple):
         return jnp.zeros(len(self.gap), bool) if self.hold is None else self.hold >= 0
 
 
+class StribeckCurve(eqx.Module):
+    r"""Coefficients of friction that fall as contacts begin to slide: $\mu + (\mu_s - \mu)e^{-|u_T|^2/v_s^2}$.
+
+    - `static`: μ_s, of the shape of the kinetic ones μ. - `speed`: v_s.
+    """
+
+    static: Float[Array, "k tangents"]
+    speed: Float[Array, " k"]
+
+    def coefficients(
+        self, kinetic: Float[Array, "k tangents"], slips: Float[Array, "k tangents"]
+    ) -> Float[Array, "k tangents"]:
+        """Those of contacts that slide with these velocities."""
+        fall = jnp.exp(-jnp.sum(slips**2, axis=1) / self.speed**2)
+        return kinetic + (self.static - kinetic) * fall[:, None]
+
+
 class ContactLaw(eqx.Module):
     """Numbers of the laws of k contacts.
 
@@ -50,6 +68,7 @@ class ContactLaw(eqx.Module):
     - `drilling`, `rolling`: lengths that bound moments about the normal and about the tangents by the normal force;
       None where no contact has any.
     - `bounces`: whether any of them may have a restitution; steps without bounces are shorter.
+    - `stribeck`: how friction falls from static coefficients to `friction`; None where it is the same at all speeds.
     """
 
     friction: Float[Array, "k tangents"]
@@ -58,6 +77,23 @@ class ContactLaw(eqx.Module):
     drilling: Float[Array, " k"] | None = None
     rolling: Float[Array, " k"] | None = None
     bounces: bool = eqx.field(static=True, default=True)
+    stribeck: StribeckCurve | None = None
+
+    @property
+    def static_friction(self) -> Float[Array, "k tangents"]:
+        """Coefficients at rest."""
+        return self.friction if self.stribeck is None else self.stribeck.static
+
+    def at_rest(self) -> ContactLaw:
+        """The law with coefficients of friction at rest."""
+        return dataclasses.replace(self, friction=self.static_friction, stribeck=None)
+
+    def at_slips(self, slips: Float[Array, "k rows"]) -> ContactLaw:
+        """The law with the coefficients of friction of contacts that have these relative velocities."""
+        if self.stribeck is None:
+            return self
+        along = slips[:, 1 : 1 + self.friction.shape[1]]
+        return dataclasses.replace(self, friction=self.stribeck.coefficients(self.friction, along), stribeck=None)
 
     @property
     def rows(self) -> int:
@@ -186,6 +222,18 @@ class AbstractContactSet(eqx.Module):
     def present(self, system: Any, t: Array, q: Point) -> PresentContacts:
         """The contacts nearest to touching, as many as there is room for."""
         return PresentContacts(self.kinematics(system, t, q), self.law, None, jnp.inf * jnp.ones(()))
+
+    @property
+    def reads_joint_forces(self) -> bool:
+        """Whether bounds of friction grow with forces of joints, which only methods with `takes_bearings` know."""
+        return False
+
+    def loaded_hold(
+        self, system: Any, t: Array, q: Point, at: ContactKinematics, multipliers: Float[Array, " m"]
+    ) -> Float[Array, " c"] | None:
+        """`ContactKinematics.hold` of present contacts under these multipliers of joints."""
+        del system, t, q, multipliers
+        return at.hold
 
     def name(self, number: int) -> str:
         """The name of a contact in messages."""
