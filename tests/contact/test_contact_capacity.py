@@ -104,3 +104,23 @@ def test_steps_too_long_for_machine_code_are_announced(monkeypatch):
     # Warnings are errors in tests: XLA doesn't begin.
     with pytest.raises(ph.CompileTimeWarning, match=r"with 2 contacts.*too many for machine code.*add_contact"):
         ph.simulate(model.problem(t1=0.1, h=0.01))
+
+
+def test_inertias_of_rotors_need_no_room():
+    """They are bodies of their own, which touch nothing."""
+
+    def room(rotors: bool) -> int:
+        model = ph.Model(gravity=(0, 0, -9.81))
+        model.ground.add_shape(ph.shapes.Plane())
+        balls = [ph.shapes.Sphere(0.1, position=(0.3 * k, 0, 0)) for k in range(20)]
+        last = model.add_body(mass=1.0, inertia=(1, 1, 1), position=(0, 0, 1), shape=balls)
+        for k in range(4):
+            link = model.add_body(mass=1.0, inertia=(1, 1, 1), position=(k, 0, 2))
+            joint = model.add(ph.joints.Revolute(last, link, point=(k, 0, 1.5), axis=(0, 1, 0)))
+            if rotors:
+                model.add(ph.joints.RotorInertia(joint, 0.1))
+            last = link
+        model.contacts(friction=0.5)
+        return model.problem("minimal", t1=1.0, h=0.01).system.contact_set.room
+
+    assert room(rotors=True) == room(rotors=False) == 8

@@ -290,3 +290,20 @@ def test_pairs_without_a_distance_are_named_with_a_remedy(first, second, message
     if "reach" not in message:
         with pytest.raises(ValueError, match=message):
             slots(second, first)
+
+
+def test_hulls_of_many_vertices_keep_those_that_carry_them() -> None:
+    """A sole of many vertices on two of them: others, a millimetre above, may not take the place of either."""
+    around = np.linspace(0, 2 * np.pi, 24, endpoint=False)
+    sole = np.stack((0.1 * np.cos(around), 0.06 * np.sin(around), 1e-3 + 0 * around), axis=1)
+    # These two carry it; they are not the outermost ones along most directions.
+    sole[[3, 14], 2] = 0.0
+    top = np.stack((0.05 * np.cos(around[::2]), 0.04 * np.sin(around[::2]), 0.1 + 0 * around[::2]), axis=1)
+    foot, plane = shapes.ConvexMesh(np.concatenate((sole, top))), shapes.Plane()
+    origin, eye = jnp.zeros(3), jnp.eye(3)
+    points = native_jit(lambda turned: contact_points(plane, (origin, eye), foot, (origin, turned)))
+    for tilt in (0.0, 1e-6, -1e-6):
+        turned = np.array([[1, 0, tilt], [0, 1, -tilt], [-tilt, tilt, 1]])
+        near = points(turned)
+        assert np.count_nonzero(np.abs(near.gap) < 1e-6) == 2, "a vertex that carries the foot is left out"
+        assert np.count_nonzero(near.gap < 2e-3) == 4

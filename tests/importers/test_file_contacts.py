@@ -64,6 +64,22 @@ def test_a_floor_takes_the_place_of_planes_below_it():
         assert any("world" in pair for pair in pairs(load(contacts=True, floor=-0.05 if more == 0.05 else more)))
 
 
+def test_a_floor_has_the_numbers_of_the_plane_whose_place_it_takes():
+    """Shapes of one dimension slide on each other, and stand on planes of three; a priority decides alone."""
+    slippery = 'condim="1" friction="0.1"'
+
+    def on_floor(cube: str, xml: str = FILE):
+        text = xml.format(cube=cube, more="")
+        rules = ph.load_model(text, floor=True).model.contact_rules
+        return next(rule for rule in rules if "right" in (rule.first.name, rule.second.name)).friction
+
+    plane = '<geom name="floor" type="plane" size="5 5 .1" friction="0.4"/>'
+    assert on_floor(slippery) == 0.4
+    assert on_floor(slippery, FILE.replace(plane, "")) == 0.1
+    assert on_floor(f'{slippery} priority="1"') == on_floor(f'{slippery} priority="1"', FILE.replace(plane, "")) == 0.0
+    assert on_floor(slippery, FILE.replace(plane, plane.replace("/>", ' condim="1"/>'))) == 0.0
+
+
 ARMS = """
 <mujoco><worldbody><body name="base" pos="0 0 2"><freejoint/><geom name="base" type="sphere" size="0.05" mass="1"/>
   {arms}</body></worldbody></mujoco>
@@ -177,3 +193,11 @@ def test_simplified_hulls_are_listed(tmp_path):
         f"{body.format('round', 0)}{body.format('cube', 1)}</worldbody></mujoco>"
     )
     assert losses(ph.load_model(path, floor=True)) == {"hulls of meshes": ("round",)}
+
+
+def test_flat_terrain_is_listed():
+    """Heights that are all zero, as in files whose terrain is made later, have no hull."""
+    flat = FILE.replace(
+        "<mujoco>", '<mujoco><asset><hfield name="f" nrow="3" ncol="3" size="5 5 1 .1"/></asset>'
+    ).replace("<worldbody>", '<worldbody><geom type="hfield" hfield="f" pos="0 0 -1"/>')
+    assert "one plane" in losses(ph.load_model(flat.format(cube="", more=""), floor=True))["contacts"][0]

@@ -78,7 +78,9 @@ def _room(model: ModelParts, count: int) -> int:
     """How many contacts may touch at a time: as the model says, or four for each free body and twelve."""
     if model.contact_capacity is not None:
         return min(count, model.contact_capacity)
-    roots = len(model.bodies) - sum(_carries(part) for _, part in model.parts)
+    # Inertias of rotors are bodies that touch nothing.
+    bodies = sum(body.kind != "coordinate" for body in model.bodies)
+    roots = bodies - sum(_carries(part) for _, part in model.parts)
     room = _BASE_ROOM + _ROOM_OF_A_BODY * max(1, roots)
     return count if count <= _MOST_SPARE * room else room
 

@@ -100,10 +100,16 @@ def _vertices(mesh: AbstractMesh) -> np.ndarray:
 
 
 def extreme_points(points: np.ndarray, most: int = MOST_VERTICES) -> np.ndarray:
-    """Vertices of the convex hull, at most so many: those farthest along directions spread over the sphere."""
-    from scipy.spatial import ConvexHull  # Loaded when it is needed: it takes 0.1 s.
+    """Vertices of the convex hull, at most so many: those farthest along directions spread over the sphere.
 
-    hull = points[ConvexHull(points).vertices]
+    Raises ValueError where the points lie in one plane.
+    """
+    from scipy.spatial import ConvexHull, QhullError  # Loaded when they are needed: it takes 0.1 s.
+
+    try:
+        hull = points[ConvexHull(points).vertices]
+    except QhullError:
+        raise ValueError("meshes whose vertices lie in one plane have no hull, and can't touch anything") from None
     if len(hull) <= most:
         return hull
     count = most - 6

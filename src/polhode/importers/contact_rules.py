@@ -29,6 +29,9 @@ _SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
 FRICTION = 0.8
 """Coefficient of files that have none."""
 
+_PLANE_DIMENSION = 3
+"""That of a plane without numbers of its own: of shapes without friction the ground decides whether they slide."""
+
 
 class ContactOptions(NamedTuple):
     """Arguments of `polhode.load_model` about contacts.
@@ -54,7 +57,9 @@ def add_contacts(construction: Construction, compiled: CompiledModel, options: C
         return []
     collisions, unused = collision_shapes.read_collisions(construction, compiled.collide(construction))
     floor = _below(collisions) if options.floor is True else options.floor
+    planes: list[CollisionShape] = []
     if floor is not None:
+        planes = [one for one in collisions if not one.moves and _covers(floor, one.shape)]
         collisions = [one for one in collisions if one.moves or not _covers(floor, one.shape)]
         construction.model.ground.add_shape(floor)
     for one in collisions:
@@ -67,7 +72,7 @@ def add_contacts(construction: Construction, compiled: CompiledModel, options: C
     if floor is not None:
         for one in collisions:
             if one.moves:
-                own = _numbers(construction, (one,), options)
+                own = _numbers(construction, (one, *planes), options, least=1 if planes else _PLANE_DIMENSION)
                 construction.model.add_contact(floor, one.shape, **own._asdict())
     return lost + _add_pairs(construction, collisions, options) if options.contacts else lost
 
@@ -94,8 +99,13 @@ class _Numbers(NamedTuple):
     restitution: float = 0.0
 
 
-def _numbers(construction: Construction, pair: Sequence[CollisionShape], options: ContactOptions) -> _Numbers:
-    """Friction and restitution of one or two geoms, by MuJoCo's rules, or those of the options."""
+def _numbers(
+    construction: Construction, pair: Sequence[CollisionShape], options: ContactOptions, least: int = 1
+) -> _Numbers:
+    """Friction and restitution of geoms that touch, by MuJoCo's rules, or those of the options.
+
+    - `least`: dimension of what they touch besides, which has no priority.
+    """
     geoms = [one.geom for one in pair if one.geom is not None]
     if not geoms:
         return _Numbers(FRICTION if options.friction is None else options.friction)
@@ -103,7 +113,8 @@ def _numbers(construction: Construction, pair: Sequence[CollisionShape], options
     most = max(m.geom_priority[geoms])
     geoms = [geom for geom in geoms if m.geom_priority[geom] == most]
     friction = np.max(m.geom_friction[geoms], axis=0)
-    return _by_dimension(int(np.max(m.geom_condim[geoms])), friction, restitution_of(m.geom_solref[geoms]), options)
+    dimension = max(int(np.max(m.geom_condim[geoms])), least if most <= 0 else 1)
+    return _by_dimension(dimension, friction, restitution_of(m.geom_solref[geoms]), options)
 
 
 def _by_dimension(dimension: int, friction: np.ndarray, restitution: float, options: ContactOptions) -> _Numbers:

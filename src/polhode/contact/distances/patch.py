@@ -14,7 +14,11 @@ _STICKY = 1e-9
 """Relative difference of heights that counts as rounding, so that points stay the same from step to step."""
 
 _DEPTH = 10.0
-"""How much a height counts against the area that a point adds, in units of area per size."""
+"""How much a height counts against the area that the last point adds, in units of area per size."""
+
+_PRESSED = 1000.0
+"""The same for the points before it: what carries a body may not be left out for what is a thousandth of its size
+above, since nothing would hold it there."""
 
 
 class Candidates(NamedTuple):
@@ -35,7 +39,8 @@ class Candidates(NamedTuple):
 def spread(candidates: Candidates, size: Array) -> tuple[Float[Array, " 4"], Float[Array, "4 k"], Int[Array, " 4"]]:
     """Gaps, data and features of four candidates: the deepest, the farthest from it, and two that add most area.
 
-    Deep ones are preferred to high ones. - `size`: a length of the bodies.
+    Deep ones are preferred to high ones, less so by the last one, which looks out for what comes next. - `size`: a
+    length of the bodies.
     """
     gap, places, ties, _, _ = jax.lax.stop_gradient(candidates)
     valid = gap < 0.5 * APART
@@ -44,7 +49,8 @@ def spread(candidates: Candidates, size: Array) -> tuple[Float[Array, " 4"], Flo
     first = rows == jnp.argmin(jnp.where(valid, gap - _STICKY * ties, APART))
     free = valid & ~first
     a, depth = _pick(first, places), jnp.sum(jnp.where(first, gap, 0.0))
-    penalty = size * (_DEPTH * (gap - depth) - _STICKY * ties)
+    height, stickiness = size * (gap - depth), size * _STICKY * ties
+    penalty = _PRESSED * height - stickiness
     away = places - a
     distance = jnp.sum(away**2, axis=1)
     second = _best(distance, penalty, free & (distance > (_STICKY * size) ** 2), rows)
@@ -59,7 +65,7 @@ def spread(candidates: Candidates, size: Array) -> tuple[Float[Array, " 4"], Flo
     beyond = jnp.maximum(
         jnp.maximum(-side * _cross(b - a, away), -side * _cross(c - b, places - b)), -side * _cross(a - c, places - c)
     )
-    fourth = _best(beyond, penalty, free & (beyond > least), rows)
+    fourth = _best(beyond, _DEPTH * height - stickiness, free & (beyond > least), rows)
     masks = (first & valid, second, third, fourth)
     gaps = jnp.stack([jnp.where(jnp.any(m), jnp.sum(jnp.where(m, candidates.gap, 0.0)), APART) for m in masks])
     data = jnp.stack([_pick(m, candidates.data) for m in masks])

@@ -86,9 +86,11 @@ def plane_vertices(plane: Plane, frame: Pose, mesh: ConvexMesh | TriangleMesh, p
     turned = R.T @ frame[1]
     vertices, numbers = mesh.vertices, jnp.arange(len(mesh.vertices))
     if len(numbers) > FEW:
-        # The lowest one, and those that are low and far in eight directions along the plane.
-        ways = [jnp.zeros(3), *(turned[:, :2] @ around for around in _EIGHT)]
-        numbers = jnp.stack([farthest_row(vertices, way - 10 * turned[:, 2] + 1e-9 * GENERIC) for way in ways])
+        # The lowest one, those of the lowest that are far in eight directions along the plane, and in four of these
+        # the ones that come next.
+        ways = [jnp.zeros(3), *(1e-3 * turned[:, :2] @ around for around in _EIGHT)]
+        ways += [0.1 * turned[:, :2] @ around for around in _EIGHT[::2]]
+        numbers = jnp.stack([farthest_row(vertices, way - turned[:, 2] + 1e-10 * GENERIC) for way in ways])
         vertices = vertices[numbers]
     away = vertices @ turned
     gaps = away[:, 2] + (x - frame[0]) @ normal
