@@ -93,7 +93,9 @@ class AbstractNormaliser(abc.ABC):
         """A program as it is evaluated; most are called several times, by every link of a tree for example."""
         if id(jaxpr) not in self._recipes:
             atoms = self._atoms
-            steps = [_Step(e, atoms(e.invars), self._callee(e), self._is_identity(e), self._kind(e)) for e in jaxpr.eqns]
+            steps = [
+                _Step(e, atoms(e.invars), self._callee(e), self._is_identity(e), self._kind(e)) for e in jaxpr.eqns
+            ]
             self._recipes[id(jaxpr)] = _Recipe(jaxpr, steps, atoms(jaxpr.outvars))
         return self._recipes[id(jaxpr)]
 
