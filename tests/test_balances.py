@@ -231,6 +231,7 @@ def test_jumps_of_loads_that_turn_with_the_body_are_no_drift():
     assert all(audit[name].relative < 1e-5 for name in ("linear_momentum", "angular_momentum", "energy"))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize("step", [0.02, 0.04])

@@ -204,6 +204,7 @@ def test_integrators_for_a_problem_are_listed_with_reasons():
     assert call("list", "integrators", "--for", "no-such-problem").exit_code == 2
 
 
+@pytest.mark.exhaustive
 def test_convergence(tmp_path):
     arguments = ["convergence", "heavy-top", "--integrator", "rkmk4,lie-midpoint", "--steps", "4e-3:1e-3:3"]
     result = call(*arguments, "--t1", "0.1", "--json", "--plot", tmp_path / "orders.png")

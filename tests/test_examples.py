@@ -41,6 +41,7 @@ def test_mechanism(run):
     assert work == pytest.approx(gain, abs=0.01)
 
 
+@pytest.mark.exhaustive
 def test_robot(run):
     _, *joints = run("robot.py", "robot.html")
     assert len(joints) == 3

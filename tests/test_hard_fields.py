@@ -54,6 +54,7 @@ def test_a_wrong_field_is_explained(field, message):
         jax.jit(lambda start: end(field, state0=start))(np.ones(3))
 
 
+@pytest.mark.exhaustive
 def test_times_that_a_traced_run_does_not_reach_are_not_made_up():
     def run(start):
         system = ph.VectorField(R3, lambda t, q: -q)

@@ -479,6 +479,7 @@ def test_a_start_off_a_joint_names_it_and_can_be_repaired():
     assert not compiled
 
 
+@pytest.mark.exhaustive
 def test_tolerances_pick_a_method_for_constraints():
     model = ph.Model(gravity=(0, 0, -9.81))
     bob = model.add_point(mass=1.0, position=(1.0, 0, 0))

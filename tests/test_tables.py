@@ -37,6 +37,7 @@ def test_cubic_splines_and_their_rates_are_those_of_scipy(n):
     np.testing.assert_array_equal(spline(jnp.asarray(9.0)), VALUES[n - 1])
 
 
+@pytest.mark.exhaustive
 def test_derivatives_of_splines_by_their_values_are_splines_of_unit_values():
     gradient = jax.grad(lambda v: ph.CubicSpline(TIMES[:9], v)(jnp.asarray(0.5 * (TIMES[2] + TIMES[3]))))
     exact = [interpolate.CubicSpline(TIMES[:9], unit)(0.5 * (TIMES[2] + TIMES[3])) for unit in np.eye(9)]

@@ -77,6 +77,7 @@ def test_a_tilted_box_falls_to_rest_on_a_face() -> None:
     assert rest.iterations[0] > 0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("formulation", ["minimal", "SO3xR3"])
 def test_an_arm_comes_to_rest_on_the_floor_and_its_joint_carries_the_rest(formulation: str) -> None:

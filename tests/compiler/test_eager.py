@@ -115,6 +115,7 @@ def test_models_are_built_without_compiling(compiled):
     assert compiled() == []
 
 
+@pytest.mark.exhaustive
 def test_rest_positions_and_vibrations_are_found_without_compiling(compiled):
     model = ph.Model(gravity=(0, 0, -9.81))
     body = model.add_body(mass=2.0, inertia=(0.1, 0.2, 0.15), position=(0.7, 0, 0))

@@ -56,6 +56,7 @@ def test_bounds_touch_the_shape(name):
     np.testing.assert_allclose(points.max(axis=0), upper, atol=0.05)
 
 
+@pytest.mark.exhaustive
 def test_bounds_of_ground():
     lower, upper = shapes.Plane((0, 0, 2)).bounds((np.zeros(3), np.eye(3)))
     np.testing.assert_array_equal(lower, -np.inf)

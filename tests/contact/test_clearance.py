@@ -186,9 +186,10 @@ def test_impacts_of_the_pin_are_located(friction, restitution, count):
         assert np.ptp(v[flights < count, 1]) > 10.0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("friction", "restitution", "order"),
-    [(0.0, 0.9, 2), *(pytest.param(*case, marks=pytest.mark.exhaustive) for case in ((0.1, 0.9, 2), (0.0, 0.0, 1)))],
+    [(0.0, 0.9, 2), (0.1, 0.9, 2), (0.0, 0.0, 1)],
 )
 def test_time_steps_converge_to_the_same_motion(friction, restitution, order):
     """Of order 2 across bounces, which are at their instants, and 1 across plastic impacts: mean speed errors."""

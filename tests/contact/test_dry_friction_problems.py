@@ -26,6 +26,7 @@ def dry_problem(hold):
     )
 
 
+@pytest.mark.exhaustive
 def test_dry_friction_has_a_bound_of_its_own():
     """The first coordinate slides: friction is at its bound. Stop and friction of the second one share its load."""
     P = solution(dry_problem(np.array([0.2, 0.3]))).impulses

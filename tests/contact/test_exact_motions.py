@@ -60,6 +60,7 @@ def test_elliptic_friction_takes_the_most_energy():
     assert 3.9 < errors[0] / errors[1] < 4.1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("friction", [0.5, 2.5])
 def test_painleves_rod_jams_within_the_region_and_slides_outside(friction):
     """A rod pushed with its foot ahead: at 2.5 friction alone would press it, the foot stops at once."""

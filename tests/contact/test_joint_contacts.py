@@ -49,6 +49,7 @@ def shafts() -> ph.Model:
     return model
 
 
+@pytest.mark.exhaustive
 def test_generalized_alpha_has_stops_and_dry_friction() -> None:
     """A body that friction stops, one that a stop throws back, and one that both hold against its weight."""
     run: Any = ph.simulate(slider(6.0, 2.0)[0].problem("minimal", t1=1.0, h=0.01), "generalized-alpha")
@@ -334,6 +335,7 @@ def test_a_brake_that_is_negative_or_no_number_ends_the_run(method: str, value: 
         ph.simulate(model.problem("minimal", t1=0.1, h=0.01), method)
 
 
+@pytest.mark.exhaustive
 def test_stops_take_room_as_they_come_near() -> None:
     """Eight bodies fall along guides, and three come to rest on stops."""
     model = ph.Model(gravity=(0, 0, -G))

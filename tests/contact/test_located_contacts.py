@@ -63,6 +63,7 @@ def sliding_rod(angle: float, slip: float, rate: float) -> tuple[np.ndarray, np.
     return q, np.array([slip - np.sin(angle) * rate, np.cos(angle) * rate, rate])
 
 
+@pytest.mark.exhaustive
 def test_infinitely_many_impacts_end_in_rest():
     """Impacts are a geometric series; energies and what impacts take close the balance to round-off."""
     solution = ph.simulate(ball(), "rk4", t1=1.5, h=0.1, state0=(np.array([1.0]), np.zeros(1)))

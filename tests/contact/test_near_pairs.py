@@ -7,6 +7,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import polhode as ph
 
@@ -25,6 +26,7 @@ def crawler() -> ph.Problem:
     return model.problem("minimal", t1=1.0, h=0.01)
 
 
+@pytest.mark.exhaustive
 def test_near_pairs_and_their_rows_are_those_of_all():
     system = crawler().system
     contacts, (q, v) = system.contact_set, crawler().state0

@@ -67,6 +67,7 @@ def hop(k: float, d: float, t1: float) -> np.ndarray:
     return y
 
 
+@pytest.mark.exhaustive
 def test_an_elastic_machine_that_hops_moves_as_by_scipy():
     """Two masses land, stand and lift off; an error of the step's size across impacts."""
     system, errors = two_masses(2e3, 20.0), []

@@ -71,6 +71,7 @@ def test_a_ball_whose_centre_of_mass_is_beside_its_centre_rolls_with_order_2():
     assert max(slips) < 1e-12
 
 
+@pytest.mark.exhaustive
 def test_a_billiard_ball_slides_and_then_rolls():
     model = on_floor(
         ph.shapes.Sphere(0.03), UP, {"friction": 0.2}, mass=0.17, position=(0, 0, 0.03), velocity=(2, 0.5, 0),
@@ -82,6 +83,7 @@ def test_a_billiard_ball_slides_and_then_rolls():
     assert abs((rotation(run(model, 1.0, 0.01))[-1] @ body.angular_velocity[-1])[2] - 5) < 1e-12
 
 
+@pytest.mark.exhaustive
 def test_a_block_on_an_incline_stops_and_does_not_creep():
     a = np.radians(20)
     model = on_floor(
@@ -124,6 +126,7 @@ def test_a_top_keeps_jelletts_integral_and_turns_over(formulation, error):
 # --- impacts ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_a_ball_comes_to_rest_beyond_the_accumulation_of_its_impacts():
     model = on_floor(
         ph.shapes.Sphere(0.1), UP, {"friction": 0.0, "restitution": 0.8}, mass=1.0, position=(0, 0, 1.1)
@@ -183,6 +186,7 @@ def test_two_boxes_in_space_keep_both_momenta_through_an_impact_with_friction(fo
     assert np.diff(kinetic).max() < 1e-8
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("h", [0.01, 0.005])
 def test_a_box_dropped_on_a_corner_comes_to_rest_on_a_face(h):
     axis, angle = np.array([1, 0.3, 0.2]) / np.linalg.norm([1, 0.3, 0.2]), 0.9

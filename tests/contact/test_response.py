@@ -52,6 +52,7 @@ def row_of_masses(masses):
     return Mechanical(ph.spaces.Rn(count), jnp.diag(jnp.asarray(masses)), lambda t, q, v: jnp.zeros(count))
 
 
+@pytest.mark.exhaustive
 def test_newtons_law_holds_for_touching_balls_together():
     system = row_of_masses([1.0, 1.0, 1.0])
     contacts = [contact(lambda t, s, i=i: s[0][i + 1] - s[0][i], 1.0) for i in range(2)]

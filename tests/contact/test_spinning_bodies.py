@@ -120,6 +120,7 @@ def spun(spin, duration, **more):
     return ph.simulate(ph.problems.get("tippe-top", spin=spin, duration=duration, **more))
 
 
+@pytest.mark.exhaustive
 def test_a_tippe_top_turns_over_above_the_bounds_of_its_spin():
     upright, rises = (spun(share * RISES, 2.0).outputs["tilt"] for share in (0.9, 1.1))
     # Once the spin has its precession; the transient takes from both.
@@ -210,7 +211,8 @@ def test_a_rattleback_grows_by_its_eigenvalues_and_reverses(method, bound):
     assert np.asarray(whole.bodies["body"].angular_velocity)[-1, 2] == pytest.approx(exact.y[5, -1], abs=bound)
 
 
-@pytest.mark.parametrize("form", ["minimal", pytest.param("SE3", marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("form", ["minimal", "SE3"])
 def test_a_ball_that_rolls_doesnt_bounce_on_what_carries_it_in_axes_that_roll_too(form):
     """Velocities of the start, in axes that the middle of the step has turned, would approach the floor."""
     model = ph.Model(gravity=(0, 0, -G))

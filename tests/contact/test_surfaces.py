@@ -46,6 +46,7 @@ def touching(first: Any, pose: Any, second: Any) -> ContactPoints:
     return jax.tree.map(lambda each: np.asarray(each)[np.asarray(points.gap) < 0.5 * APART], points)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("x", [(0.07, 0.03), (0.2, 0.2)], ids=["anywhere", "corner over vertex"])
 def test_a_box_touches_a_flat_mesh_in_its_corners(x: tuple[float, float]) -> None:
     for angle, tilt in ((0, 0), (20, 0), (45, 2), (20, -3)):
@@ -105,6 +106,7 @@ def along_axes(x: np.ndarray, R: np.ndarray, size: np.ndarray) -> tuple[float, n
     return np.max(gaps), axes[np.argmax(gaps)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("size", [(1.5, 1.2, 0.5), (0.3, 0.25, 0.2)], ids=["large", "small"])
 def test_a_box_leaves_a_cube_of_triangles_the_shortest_way(size: tuple[float, float, float]) -> None:
     """Where it overlaps triangles of several faces, also of those beside the edge that it has passed."""

@@ -95,6 +95,7 @@ def test_restitution_of_a_run_and_where_the_energy_goes() -> None:
     assert abs(work + 0.5 * MASS * SPEED**2 * (1 - 0.7**2)) < 1e-6
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     ("method", "h", "bound"), [("rkmk4", 2e-4, 1e-6), ("eml", 1e-3, 1e-13), ("rattle", 2e-4, 1e-4)]
@@ -162,6 +163,7 @@ def test_errors_follow_tolerances(method: str, swing_rate: float) -> None:
     assert tight < 1e-2 * loose
 
 
+@pytest.mark.exhaustive
 def test_block_on_an_incline_creeps_as_the_docstring_says() -> None:
     slope, stiffness = np.deg2rad(15), 1e5
     weight = 2 * G * np.cos(slope)
@@ -241,6 +243,7 @@ def test_equilibrium_is_as_deep_as_the_weight_says() -> None:
     np.testing.assert_allclose(rest.bodies["ball"].position[2], RADIUS - (G / STIFFNESS) ** (2 / 3), rtol=1e-12)
 
 
+@pytest.mark.exhaustive
 def test_derivative_by_the_stiffness() -> None:
     def place(stiffness: Any) -> Any:
         problem = two_balls(stiffness).problem(t1=0.1, h=1e-3, integrator="rkmk4")

@@ -63,6 +63,7 @@ def test_a_spring_without_damper_swings_as_in_the_textbook(make: Any) -> None:
     np.testing.assert_allclose(s, 0.2 - 0.2 * np.cos(t) + RATE / 3 * np.sin(t), atol=1e-11)
 
 
+@pytest.mark.exhaustive
 @slow
 @pytest.mark.parametrize(("formulation", "method"), FORMS)
 @pytest.mark.parametrize("make", [slider, disc])

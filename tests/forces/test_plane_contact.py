@@ -30,6 +30,7 @@ def element(**numbers: Any) -> Any:
 STILL = (Twist(jnp.zeros(3), jnp.zeros(3)),)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("exponent", [1.0, 1.5, 3.0])
 def test_force_is_a_power_of_the_depth_and_minus_the_slope_of_the_potential(exponent: float) -> None:
     contact = element(exponent=exponent)
@@ -90,6 +91,7 @@ def test_a_ball_bounces_back_to_its_height_and_keeps_its_energy() -> None:
     assert not damped.assemble()[0].invariants()
 
 
+@pytest.mark.exhaustive
 def test_a_ball_rests_at_the_depth_where_the_push_is_its_weight() -> None:
     for exponent in (1.0, 1.5):
         system, state = falling_ball(exponent=exponent)[0].assemble()

@@ -112,6 +112,7 @@ def hung(tmp_path, **given):
     return system, state
 
 
+@pytest.mark.exhaustive
 def test_attitudes_and_poses_are_held_too(tmp_path):
     half = Rotation.from_rotvec((0.4, 0, 0))
     quaternion, spin = half.as_quat(scalar_first=True), (0.1, 0.2, 0.3)

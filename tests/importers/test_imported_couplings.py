@@ -88,6 +88,7 @@ def test_coupled_joints_move_as_one(tmp_path, text, name, follows, slope):
     np.testing.assert_allclose(problem.outputs["joint_positions"](0.0, (q, v)), data.qpos, atol=1e-12)
 
 
+@pytest.mark.exhaustive
 def test_coupled_angles_far_apart_meet_and_not_half_a_turn_apart(tmp_path):
     path = tmp_path / "far.xml"
     path.write_text(GEARED.format('joint1="second" joint2="first"'))
@@ -259,6 +260,7 @@ def test_curved_couplings_and_any_ratio_are_carried(tmp_path, curve):
 FAR = MIMIC.replace('offset="0.3"', 'offset="9"')
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("formulation", ["SO3xR3", "minimal"])
 @pytest.mark.parametrize(

@@ -240,6 +240,7 @@ def chain_to_a_wall(kind):
     return model(*parts)
 
 
+@pytest.mark.exhaustive
 def test_balls_close_loops_without_a_cut():
     loaded = load(chain_to_a_wall("ball"), positions={"second": 0.2})
     assert [body.name for body in loaded.model.bodies if body.kind == "rigid"] == ["a", "b", "c"]

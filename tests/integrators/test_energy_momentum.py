@@ -120,6 +120,7 @@ def test_momentum_about_the_vertical_needs_a_gradient_through_the_height(method)
     assert np.ptp(momentum["plain"]) > 1e-7
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("method", ["eml", "null-eml"])
 @pytest.mark.parametrize("system", ["tumbling", "free"])
@@ -139,6 +140,7 @@ def test_midpoint_does_not_depend_on_the_unknowns_either(unknowns):
     np.testing.assert_allclose(one.state.q, other.state.q, atol=1e-11)
 
 
+@pytest.mark.exhaustive
 def test_momenta_across_the_sphere_stay_zero_with_emh_alone():
     across = {}
     for method in ("emh", "mph"):

@@ -84,6 +84,7 @@ def test_turns_inside_compiled_transformations() -> None:
     np.testing.assert_allclose(jax.vmap(end_angle)(jnp.array([3.2, 40.0])), (3.2, 40.0), rtol=1e-7)
 
 
+@pytest.mark.exhaustive
 def test_runs_that_go_on_keep_their_turns(tmp_path: Any) -> None:
     model, _ = wheel()
     problem = model.problem("SO3xR3", t1=END, h=0.02)

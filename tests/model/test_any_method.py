@@ -169,6 +169,7 @@ def test_stored_runs_are_resumed_to_the_bytes(tmp_path):
     assert other.residuals["position"].max() < 1e-9
 
 
+@pytest.mark.exhaustive
 def test_every_method_says_whether_it_takes_a_problem_and_why_not():
     of_tree, of_loop = (ph.integrators.suited(problem(m, f)) for m, f in ((tree(), "minimal"), (loop(), "SE3")))
     assert sorted(row.name for row in of_tree) == sorted(ph.integrators.names())

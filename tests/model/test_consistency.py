@@ -76,6 +76,7 @@ def loop(lengths, gap=0.0):
     return model
 
 
+@pytest.mark.exhaustive
 def test_points_that_are_given_once_always_fit():
     system, state = loop((1.0, 2.0), gap=0.1).assemble("SO3xR3")
     assert float(system.residuals(ZERO, state)["position"]) < 1e-14
@@ -151,6 +152,7 @@ def test_traced_models_can_not_be_repaired():
         jax.grad(energy)(1.0)
 
 
+@pytest.mark.exhaustive
 def test_the_energy_of_a_model_can_be_differentiated_by_its_data():
     def energy(x):
         system, (q, v) = pendulum(velocity=(x, 0.0, 0.0)).assemble("SE3")

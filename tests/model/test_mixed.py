@@ -132,6 +132,7 @@ def test_an_outline_has_the_places_of_all_blocks():
         assert {*pattern(outline)} == {*pattern(matrix)}
 
 
+@pytest.mark.exhaustive
 def test_without_loads_inertia_and_gravity_are_left():
     loaded, unloaded = (Dynamics(model.assemble("minimal")[0]) for model in (spacecraft(), spacecraft(loads=False)))
     _, (q, v) = spacecraft().assemble("minimal")

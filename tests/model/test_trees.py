@@ -58,6 +58,7 @@ def test_what_lies_on_the_axis_of_a_hinge_may_belong_to_its_carrier(system, monk
     agree(found, evaluated(parts, q, v))
 
 
+@pytest.mark.exhaustive
 def test_tangents_are_those_of_the_forces_and_lose_no_digits_far_from_the_origin(system):
     system, q, v = system
     size, still = (system.n,) * 2, jnp.zeros(system.n)

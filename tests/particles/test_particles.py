@@ -58,6 +58,7 @@ def test_lists_are_renewed_before_anything_is_missed():
     assert np.median(moved) > 1
 
 
+@pytest.mark.exhaustive
 def test_a_full_list_ends_the_run_with_its_remedy():
     x = np.array([[k * 1.05, 0.0, 0.0] for k in range(6)])
     system = pt.Particles(1.0, 0.1, 1.0, x, contact=400.0, capacity=1, skin=0.01)
@@ -163,6 +164,7 @@ def test_single_precision_follows_double_precision():
     assert np.max(np.abs(E["float32"] / E["float32"][0] - 1)) < 1e-5
 
 
+@pytest.mark.exhaustive
 def test_steps_above_the_limit_of_the_stiffest_bond_are_said_before_the_run():
     system, ring = _ring()
     limit = 2 / float(system.frequency())

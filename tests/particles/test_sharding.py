@@ -112,6 +112,7 @@ def test_devices_exchange_ends_of_bonds_and_places(runs):
     assert not _collectives(runs["programs"]["collision"])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("name", "message"),
     [

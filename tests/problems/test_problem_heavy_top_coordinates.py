@@ -54,6 +54,7 @@ def motion(problem: Any, state: Any, faults: Any) -> Any:
     return both(state, faults)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("name", "parameters"), [("rotation-vector", {}), *((name, ODD) for name in NAMES)], ids=["benchmark", *NAMES]
@@ -107,6 +108,7 @@ def test_explicit_errors_are_those_of_an_independent_code(name, error):
     np.testing.assert_allclose(distance, error, rtol=2e-3)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", NAMES)
 def test_accelerations_can_be_differentiated_by_every_number(name):

@@ -64,6 +64,7 @@ def test_accelerations_against_the_dense_system_and_newton(n):
     assert np.max(np.abs(np.sum(result * q, axis=1))) < 1e-14 * scale
 
 
+@pytest.mark.exhaustive
 def test_field_is_the_generator_of_the_motion():
     masses, lengths, q, omega = random_chain(3)
     problem = problems.get("pendulum-chain", n=3, length=lengths, masses=masses, q=q, omega=omega)
@@ -139,6 +140,7 @@ def test_lengths_and_starts():
     assert np.allclose(level.outputs["positions"](0.0, level.state0), [[1, 0, 0], [2, 0, 0]])
 
 
+@pytest.mark.exhaustive
 def test_gradients_through_both_solvers():
     for n in (3, MAX_UNROLLED + 2):
         masses, lengths, q, omega = (jnp.asarray(x) for x in random_chain(n))

@@ -44,6 +44,7 @@ def motion(problem, t, state):
     return np.asarray(dv), np.asarray(along(problem, lambda t, s: by_name(s).link_rates, t, point))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_equations_against_newton_with_rods(seed):
@@ -65,6 +66,7 @@ def test_equations_against_newton_with_rods(seed):
     np.testing.assert_allclose(domega, np.cross(q, (a[0] - a[1:]) / L[:, None]), atol=1e-12)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", [0, 1])
 def test_power_balance(seed):
     """Ė = Σ u_i·ẏ_i + Σ M_i·Ω_i, hence energy is kept exactly when the rotors stand still."""

@@ -159,7 +159,8 @@ def test_a_run_that_has_reached_its_limit_of_steps_continues_to_the_same_bytes(h
             assert_same_bytes(on.events.t, whole.events.t)
 
 
-@pytest.mark.parametrize("save_every", [pytest.param(1, marks=pytest.mark.exhaustive), 4])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("save_every", [1, 4])
 def test_a_run_that_has_reached_its_limit_of_events_continues_to_the_same_bytes(save_every, tmp_path):
     top, how = ph.problems.get("heavy-top"), {"h": 1e-3, "t1": 0.1, "save_every": save_every}
     whole = ph.simulate(top, "rkmk4", events=crossing(), **how)

@@ -78,7 +78,8 @@ def test_another_method_continues_with_the_event_at_the_end(steps, tmp_path):
     assert not len(back.events)
 
 
-@pytest.mark.parametrize("middle", [pytest.param(1.0, marks=pytest.mark.exhaustive), 4.0])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("middle", [1.0, 4.0])
 def test_what_events_have_changed_continues(middle, tmp_path):
     events, options = [REST, TICK], {"h": 0.125, "state0": BLOCK_START}
     whole = ph.simulate(BLOCK, "rkmk4", t1=7.0, events=events, **options)

@@ -77,6 +77,7 @@ def test_the_message_says_what_is_on_disk_and_what_is_in_memory_only(disk, whole
     assert same(ph.resume(path).frames, whole.frames)
 
 
+@pytest.mark.exhaustive
 def test_a_run_waits_for_space(disk, whole, capsys):
     path = disk.folder / "run.zarr"
 
@@ -101,6 +102,7 @@ def test_a_run_waits_for_space(disk, whole, capsys):
     assert same(ph.load(path).frames, whole.frames)
 
 
+@pytest.mark.exhaustive
 def test_a_run_continues_elsewhere_with_a_copy(disk, whole, tmp_path, capsys):
     elsewhere = tmp_path / "large" / "run.zarr"
     run = ph.simulate(TOP, **GIVEN, store=disk.folder / "run.zarr", when_full=elsewhere)

@@ -104,6 +104,7 @@ def test_controlled_steps_end_at_all_kinks():
     np.testing.assert_allclose(back.state[-1], [0.1, 0.0], atol=1e-5)
 
 
+@pytest.mark.exhaustive
 def test_they_hold_inside_transformations():
     def final(heights, **how):
         return ph.simulate(driven(heights), "rk4", state0=START, t1=1.0, save_every=None, **how).state[-1]
@@ -200,6 +201,7 @@ class Push(eqx.Module):
         return ph.PiecewiseLinear(np.linspace(0, 1, 41), self.values)(t) * jnp.eye(3)[0]
 
 
+@pytest.mark.exhaustive
 def test_members_of_ensembles_with_tables_of_their_own_run_in_lanes():
     signal = ph.Parameter("height", 30.0) * np.sin(np.linspace(0, 9, 41))
     model = ph.Model()
@@ -241,6 +243,7 @@ def test_orders_are_kept_across_jumps_within_one_march(method, order):
     assert runs[0].meta["breakpoints"] == [0.2137, 0.25, 0.8319]
 
 
+@pytest.mark.exhaustive
 def test_controlled_steps_see_both_sides_of_a_jump():
     at = [0.2, 0.2137, 0.22, 0.7, 1.0]
     for method in ("dopri5", "cf43"):

@@ -245,6 +245,7 @@ def test_gradients_of_systems_that_are_loops_over_arrays(method, expressions):
     np.testing.assert_allclose(native, (function(9.91) - function(9.71)) / 0.2, rtol=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_outputs_that_capture_a_body_do_not_capture_its_model(expressions):
     """Otherwise a derivative by gravity would be that of an expression of JAX."""
     chain = ph.problems.get("body-chain", n=2, formulation="minimal")

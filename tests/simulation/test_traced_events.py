@@ -28,6 +28,7 @@ STEPS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("steps", STEPS)
 def test_a_traced_run_is_that_of_the_host(steps):

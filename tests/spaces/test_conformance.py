@@ -12,7 +12,7 @@ from space_table import ANGLES, CASES, EPS, Case, ambient, distance, elements, e
 
 from polhode.spaces import AbstractGroup, AbstractSpace
 
-pytestmark = pytest.mark.sampled(8)
+pytestmark = pytest.mark.sampled(16)
 
 ALL = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 

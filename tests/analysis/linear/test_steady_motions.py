@@ -64,6 +64,7 @@ def test_whirl_of_a_rotor_is_that_of_rotor_dynamics(formulation: str, stiffness:
     contains(ph.modes(problem).frequencies, expected, 1e-6)
 
 
+@pytest.mark.exhaustive
 def test_an_unround_rotor_in_round_bearings_is_seen_in_its_own_frame_and_else_refused() -> None:
     W, B, C, k = 300.0, 0.06, 0.03, 2e6
     linear = ph.linearise(rotor(W, (k, k), inertia=(B, C)).problem("SE3", t1=1.0))
@@ -292,6 +293,7 @@ def test_a_pendulum_on_a_hoop_that_is_driven_falls_from_its_critical_rate_on(
     assert linear.stable is bool(square < 0)
 
 
+@pytest.mark.exhaustive
 def test_coefficients_that_depend_on_time_are_refused_at_rest() -> None:
     """A pendulum whose support is shaken: at the start it is at rest, and its stiffness is that of one instant."""
     model = ph.Model(gravity=(0, 0, -G))

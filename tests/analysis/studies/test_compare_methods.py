@@ -21,6 +21,7 @@ def comparison() -> ph.studies.Comparison:
     )
 
 
+@pytest.mark.exhaustive
 def test_orders_are_those_of_the_methods(comparison: ph.studies.Comparison) -> None:
     measured = {key[1]: order for key, order in comparison.orders.items() if key[2] == "rotation"}
     assert measured["lie-midpoint"] == pytest.approx(2, abs=0.15)

@@ -26,6 +26,7 @@ def comparison(pendulum):
     return studies.compare(problem, ["rkmk3", "rkmk4", "rodrigues"], steps=[0.02, 0.01], outputs=outputs, chaos=False)
 
 
+@pytest.mark.exhaustive
 def test_comparisons_print_a_line_for_each_output_and_method(comparison):
     title, head, *rows = repr(comparison).split("\n")
     assert title.startswith("Comparison of swing at t = 0.2, against ")
