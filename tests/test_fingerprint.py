@@ -20,7 +20,8 @@ import pytest
 import polhode as ph
 from polhode.compiler import fingerprint
 from polhode.compiler.cache import program_cache
-from polhode.multibody.mechanism.user_functions import Function
+from polhode.compiler.fingerprint.object_walk import input_digest
+from polhode.multibody.mechanism.user_functions import Constant, Function
 from polhode.spaces import Rn
 
 STIFFNESS = 1.0
@@ -680,3 +681,18 @@ def test_arguments_that_differ_in_more_than_numbers_have_programs_of_their_own(o
 
     assert key((None, 1.0)) == key((None, 1.0))
     assert key((None, 1.0)) != key(other)
+
+
+def test_functions_of_the_library_have_quick_keys_unlike_those_of_users():
+    key = lambda function: input_digest(Function(function))  # noqa: E731
+    of_number = key(Constant(jnp.asarray(1.0)))
+    assert of_number is not None
+    assert of_number == key(Constant(jnp.asarray(2.0)))
+    assert of_number != key(Constant(jnp.zeros(2)))
+    assert key(ph.PiecewiseLinear([0.0, 1.0], [0.0, 1.0])) not in (None, of_number)
+
+    class Mine(Constant):
+        pass
+
+    assert key(lambda t: 1.0) is None
+    assert key(Mine(jnp.asarray(1.0))) is None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jax.extend import core
@@ -40,6 +40,8 @@ class AbstractNormaliser(abc.ABC):
         self.equations: list[Equation] = []
         self._results: dict[Hashable, Sequence[Any]] = {}
         self._constants: dict[Hashable, Any] = {}
+        self._kinds: dict[Hashable, int] = {}
+        self._recipes: dict[int, _Recipe] = {}
 
     def program(self, jaxpr: core.Jaxpr, consts: Sequence[Any] | None = None) -> FlatProgram:
         """The normal form of a program. Without the values of its constants, these are inputs, too."""
@@ -51,14 +53,11 @@ class AbstractNormaliser(abc.ABC):
     def evaluate(self, jaxpr: core.Jaxpr, operands: Sequence[Any]) -> list[Any]:
         """Appends the operations of a program; returns its results. `operands`: its constants and arguments."""
         env: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), operands, strict=True))
-
-        def read(atom: Any) -> Any:
-            like: Any = atom.aval
-            return self.constant(np.asarray(atom.val, like.dtype)) if isinstance(atom, core.Literal) else env[atom]
-
-        for eqn in jaxpr.eqns:
-            env.update(zip(eqn.outvars, self._apply(eqn, list(map(read, eqn.invars))), strict=True))
-        return list(map(read, jaxpr.outvars))
+        recipe = self._recipe(jaxpr)
+        for step in recipe.steps:
+            inputs = [x if type(x) is np.ndarray else env[x] for x in step.operands]
+            env.update(zip(step.eqn.outvars, self._apply(step, inputs), strict=True))
+        return [x if type(x) is np.ndarray else env[x] for x in recipe.results]
 
     def value(self, aval: Any) -> Value:
         """A new value of this type."""
@@ -90,18 +89,45 @@ class AbstractNormaliser(abc.ABC):
         self.equations.append(Equation(eqn.primitive.name, parameters(eqn), inputs, outputs, eqn))
         return outputs
 
-    def _apply(self, eqn: Any, inputs: list[Any]) -> Sequence[Any]:
-        call = callee(eqn) if self.inlines(eqn) else None
-        if call is not None:
-            return self._inline(call, inputs)
-        if self._is_identity(eqn):
+    def _recipe(self, jaxpr: core.Jaxpr) -> _Recipe:
+        """A program as it is evaluated; most are called several times, by every link of a tree for example."""
+        if id(jaxpr) not in self._recipes:
+            atoms = self._atoms
+            steps = [
+                _Step(e, atoms(e.invars), self._callee(e), self._is_identity(e), self._kind(e)) for e in jaxpr.eqns
+            ]
+            self._recipes[id(jaxpr)] = _Recipe(jaxpr, steps, atoms(jaxpr.outvars))
+        return self._recipes[id(jaxpr)]
+
+    def _atoms(self, atoms: Sequence[Any]) -> list[Any]:
+        """Variables, and constants in place of literals."""
+        return [
+            self.constant(np.asarray(x.val, x.aval.dtype))  # pyright: ignore[reportAttributeAccessIssue]
+            if isinstance(x, core.Literal)
+            else x
+            for x in atoms
+        ]
+
+    def _callee(self, eqn: Any) -> Callee | None:
+        return callee(eqn) if self.inlines(eqn) else None
+
+    def _kind(self, eqn: Any) -> int | None:
+        """A number for what an operation does, besides its operands; None where equal ones can't be told."""
+        kind = None if eqn.effects else _kind(eqn)
+        return None if kind is None else self._kinds.setdefault(kind, len(self._kinds))
+
+    def _apply(self, step: _Step, inputs: list[Any]) -> Sequence[Any]:
+        if step.callee is not None:
+            return self._inline(step.callee, inputs)
+        if step.is_identity:
             return inputs
-        key = _key(eqn, inputs)
-        results = None if key is None else self._results.get(key)
+        if step.kind is None:
+            return self._new(step.eqn, inputs)
+        # Every constant is one array.
+        key = step.kind, *[x if type(x) is Value else id(x) for x in inputs]
+        results = self._results.get(key)
         if results is None:
-            results = self._new(eqn, inputs)
-            if key is not None:
-                self._results[key] = results
+            results = self._results[key] = self._new(step.eqn, inputs)
         return results
 
     def _new(self, eqn: Any, inputs: list[Any]) -> Sequence[Any]:
@@ -124,14 +150,33 @@ class AbstractNormaliser(abc.ABC):
         return (before.shape, before.dtype) == (after.shape, after.dtype)
 
 
-def _key(eqn: Any, inputs: Sequence[Any]) -> Hashable:
-    """The key of an operation; None where there is none. Every constant is one array."""
-    if eqn.effects:
-        return None
+class _Step(NamedTuple):
+    """An operation of a program, with all that doesn't depend on its operands' values.
+
+    - `operands`: variables and constants. - `callee`: the program that takes its place.
+    - `is_identity`: whether its results are its operands. - `kind`: see `AbstractNormaliser._kind`.
+    """
+
+    eqn: Any
+    operands: list[Any]
+    callee: Callee | None
+    is_identity: bool
+    kind: int | None
+
+
+class _Recipe(NamedTuple):
+    """A program as a list of steps. The program stays alive, since its address identifies it."""
+
+    jaxpr: core.Jaxpr
+    steps: list[_Step]
+    results: list[Any]
+
+
+def _kind(eqn: Any) -> Hashable:
+    """The name and the parameters of an operation; None where these can't be compared."""
     name = eqn.primitive.name
-    operands = (x if isinstance(x, Value) else id(x) for x in inputs)
     if not eqn.params:
-        return name, *operands
+        return name
     left_out = _COMBINATION if name in SCATTERS else ()
     # 1 is not True, and 0.0 not -0.0.
     params = tuple(
@@ -141,7 +186,7 @@ def _key(eqn: Any, inputs: Sequence[Any]) -> Hashable:
         hash(params)
     except TypeError:
         return None
-    return name, params, *operands
+    return name, params
 
 
 def _live_equations(equations: Sequence[Equation], results: Sequence[Any]) -> list[Equation]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any, TypeVar, cast
 
 from jax.extend import core
@@ -30,27 +30,44 @@ def has_dynamic_indices(
     `is_constant`: which arguments are constants; none by default. `is_read`: those in which they don't count, either.
     `larger`: indices in arrays of up to so many numbers don't count.
     """
-    constants = set(jaxpr.constvars)
-    constants.update(v for v, k in zip(jaxpr.invars, is_constant, strict=False) if k)
-    arrays = views_of(jaxpr, is_read)
-    for eqn in jaxpr.eqns:
-        name = eqn.primitive.name
-        constant_inputs = [isinstance(v, core.Literal) or v in constants for v in eqn.invars]
-        read_inputs = [not isinstance(v, core.Literal) and v in arrays for v in eqn.invars]
-        where = _WRITE_INDICES if name == "scatter" or name in SCATTERS else _READ_INDICES.get(name, slice(0, 0))
-        looks_up = name in _READS and (read_inputs[0] or constant_inputs[0])
-        unknown = not (looks_up or all(constant_inputs[where])) or (name == "sort" and not all(constant_inputs))
-        if unknown and math.prod(cast(Any, eqn.invars[0].aval).shape) > larger:
-            return True
-        # Rows of loops differ from each other, even constant ones.
-        varying = rows_of(eqn)
-        for inner, numbers in programs_inside(eqn):
-            is_constant = [n is not None and n not in varying and constant_inputs[n] for n in numbers]
-            if has_dynamic_indices(inner, is_constant, [n is not None and read_inputs[n] for n in numbers], larger):
+    return _DynamicIndices(larger).are_in(jaxpr, tuple(is_constant), tuple(is_read))
+
+
+class _DynamicIndices:
+    """The search for them; a program that is called several times in the same way is searched once."""
+
+    def __init__(self, larger: int) -> None:
+        self._larger = larger
+        self._earlier: dict[Hashable, bool] = {}
+
+    def are_in(self, jaxpr: core.Jaxpr, is_constant: tuple[bool, ...], is_read: tuple[bool, ...]) -> bool:
+        key = id(jaxpr), is_constant, is_read
+        if key not in self._earlier:
+            self._earlier[key] = self._search(jaxpr, is_constant, is_read)
+        return self._earlier[key]
+
+    def _search(self, jaxpr: core.Jaxpr, is_constant: tuple[bool, ...], is_read: tuple[bool, ...]) -> bool:
+        constants = set(jaxpr.constvars)
+        constants.update(v for v, k in zip(jaxpr.invars, is_constant, strict=False) if k)
+        arrays = views_of(jaxpr, is_read)
+        for eqn in jaxpr.eqns:
+            name = eqn.primitive.name
+            constant_inputs = [isinstance(v, core.Literal) or v in constants for v in eqn.invars]
+            read_inputs = [not isinstance(v, core.Literal) and v in arrays for v in eqn.invars]
+            where = _WRITE_INDICES if name == "scatter" or name in SCATTERS else _READ_INDICES.get(name, slice(0, 0))
+            looks_up = name in _READS and (read_inputs[0] or constant_inputs[0])
+            unknown = not (looks_up or all(constant_inputs[where])) or (name == "sort" and not all(constant_inputs))
+            if unknown and math.prod(cast(Any, eqn.invars[0].aval).shape) > self._larger:
                 return True
-        if all(constant_inputs):
-            constants.update(eqn.outvars)
-    return False
+            # Rows of loops differ from each other, even constant ones.
+            varying = rows_of(eqn)
+            for inner, numbers in programs_inside(eqn):
+                is_constant = tuple(n is not None and n not in varying and constant_inputs[n] for n in numbers)
+                if self.are_in(inner, is_constant, tuple(n is not None and read_inputs[n] for n in numbers)):
+                    return True
+            if all(constant_inputs):
+                constants.update(eqn.outvars)
+        return False
 
 
 def compile_either(
@@ -92,11 +109,17 @@ def _suits_arrays(jaxpr: core.Jaxpr, cost: float, wrt: Collection[int]) -> bool:
     return has_dynamic_indices(jaxpr, is_read=reads, larger=larger)
 
 
-def _longest_recursion(jaxpr: core.Jaxpr) -> int:
-    """The largest number of rows of a loop in which each needs the one before and leaves a row; 0 without any."""
-    longest = 0
-    for eqn in jaxpr.eqns:
-        if eqn.primitive is ROWS and 0 < eqn.params["num_carry"] < len(eqn.outvars):
-            longest = max(longest, eqn.params["length"])
-        longest = max([longest, *(_longest_recursion(inner) for inner, _ in programs_inside(eqn))])
-    return longest
+def _longest_recursion(jaxpr: core.Jaxpr, earlier: dict[int, int] | None = None) -> int:
+    """The largest number of rows of a loop in which each needs the one before and leaves a row; 0 without any.
+
+    `earlier`: results of programs that are called several times, by their addresses.
+    """
+    earlier = {} if earlier is None else earlier
+    if id(jaxpr) not in earlier:
+        longest = 0
+        for eqn in jaxpr.eqns:
+            if eqn.primitive is ROWS and 0 < eqn.params["num_carry"] < len(eqn.outvars):
+                longest = max(longest, eqn.params["length"])
+            longest = max([longest, *(_longest_recursion(inner, earlier) for inner, _ in programs_inside(eqn))])
+        earlier[id(jaxpr)] = longest
+    return earlier[id(jaxpr)]

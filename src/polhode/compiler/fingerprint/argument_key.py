@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Hashable
 from typing import Any
 
@@ -30,7 +31,11 @@ def split_arguments(args: Any) -> tuple[Any, Any, Any, tuple[Hashable, ...]]:
 
 def shape_of(x: Any) -> tuple[Any, ...]:
     """Shape and type of an array, including weak types."""
-    return x.shape, str(x.dtype), bool(getattr(x, "weak_type", False))
+    return x.shape, _name(x.dtype), bool(getattr(x, "weak_type", False))
+
+
+_name = functools.cache(str)
+"""The name of a type, which NumPy spells anew each time."""
 
 
 class _Part:

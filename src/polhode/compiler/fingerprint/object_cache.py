@@ -106,6 +106,14 @@ class FrozenDigests:
                 self.note(digest, item)
         elif isinstance(value, types.FunctionType) and self._is_named(value):
             digest.update(f"function {value.__module__} {value.__qualname__}\0".encode())
+        elif isinstance(value, jax.tree_util.PyTreeDef):
+            tree: Any = value
+            digest.update(f"tree {tree.num_nodes}\0".encode())
+            self.note(digest, tree.node_data())
+            for child in tree.children():
+                self.note(digest, child)
+        elif _is_sentinel(value):
+            digest.update(f"sentinel {type(value).__module__} {type(value).__qualname__}\0".encode())
         elif _is_immutable_array(value):
             numbers = np.asarray(value)
             digest.update(f"array {numbers.dtype.str} {numbers.shape}\0".encode())
@@ -214,6 +222,13 @@ class InputDigests:
             digest.update(np.ascontiguousarray(value).tobytes())
         else:
             self._content.note(digest, value)
+
+
+def _is_sentinel(value: Any) -> bool:
+    """Whether an object says nothing but its class, as those that Equinox has in the structures of its modules."""
+    kind = type(value)
+    library = kind.__module__.partition(".")[0] in ("polhode", "equinox")
+    return library and kind.__bases__ == (object,) and getattr(value, "__dict__", None) == {}
 
 
 def _is_immutable_array(value: Any) -> bool:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 _ARITHMETIC = {"add": "add", "add_any": "add", "sub": "sub", "mul": "mul"}
 
+ARITHMETIC = {name: f"f{word}" for name, word in _ARITHMETIC.items()} | {"div": "fdiv"}
+"""Instructions of two numbers in double precision."""
+
 _LIBRARY = (
     *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "sin", "sinh", "tan", "tanh"),
     *("cbrt", "erf", "erfc", "exp", "exp2", "expm1", "lgamma", "log", "log1p", "pow"),
@@ -97,8 +100,7 @@ def _by_rank(word: str) -> Callable[[Builder, list[str], Any], str]:
 FLOATS: dict[str, Callable[[Builder, list[str], Any], str]] = {
     **{name: _function(name) for name in _LIBRARY},
     **{name: _intrinsic(of) for name, of in _INTRINSICS.items()},
-    **{name: _binary(f"f{word}") for name, word in _ARITHMETIC.items()},
-    "div": _binary("fdiv"),
+    **{name: _binary(word) for name, word in ARITHMETIC.items()},
     "rem": _function("fmod"),
     "nextafter": _function("nextafter"),
     "abs": _intrinsic("fabs"),

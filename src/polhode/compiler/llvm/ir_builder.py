@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from polhode.compiler.llvm.control_flow import BLOCKS, Block
-from polhode.compiler.llvm.instructions import FLOATS, INTEGERS, convert
+from polhode.compiler.llvm.instructions import ARITHMETIC, FLOATS, INTEGERS, convert
 from polhode.compiler.llvm.loop_builder import LoopBuilder
 from polhode.compiler.llvm.procedures import Procedure
 from polhode.compiler.llvm.types import UnsupportedNativeOperation, constant, slots_of, type_of
@@ -241,15 +241,18 @@ class IRBuilder:
 
     def operand(self, x: Any) -> str:
         """A variable or a constant."""
-        if isinstance(x, ConstantArray):
-            return self._constants(x)
-        return self._names[x] if isinstance(x, Variable) else self.splat(type_of(x), constant(x))
+        if type(x) is Variable:
+            return self._names[x]
+        return self._constants(x) if isinstance(x, ConstantArray) else self.splat(type_of(x), constant(x))
 
     def apply(self, operation: Operation, x: list[str]) -> list[str]:
         """The results of one operation on these values."""
         name, params = operation.name, operation.params
         if name in self.blocks:
             return self.blocks[name](self, operation, x)
+        if name in ARITHMETIC and type_of(operation.operands[0]) == type_of(operation.operands[1]) == "double":
+            # Most operations; what follows would write the same.
+            return [self.do(ARITHMETIC[name], "double", *x)]
         if name in _SAME:
             return x
         if name == "read":

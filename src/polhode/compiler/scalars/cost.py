@@ -86,14 +86,21 @@ def _sum_of_costs(jaxpr: Any, is_constant: tuple[bool, ...], scans: bool, earlie
     return total
 
 
-def count_operations(jaxpr: Any) -> int:
-    """Number of equations of a program on scalars, loops and branches included once."""
-    total = 0
-    for eqn in jaxpr.eqns:
-        inner = [v for v in eqn.params.values() if isinstance(v, core.Jaxpr | core.ClosedJaxpr)]
-        inner += [j for v in eqn.params.values() if isinstance(v, tuple) for j in v if isinstance(j, core.ClosedJaxpr)]
-        total += sum(count_operations(open_jaxpr(j)[0]) for j in inner) if inner else 1
-    return total
+def count_operations(jaxpr: Any, earlier: dict[int, int] | None = None) -> int:
+    """Number of equations of a program on scalars, loops and branches included once.
+
+    `earlier`: results of programs that are called several times, by their addresses.
+    """
+    earlier = {} if earlier is None else earlier
+    if id(jaxpr) not in earlier:
+        total = 0
+        for eqn in jaxpr.eqns:
+            values = list(eqn.params.values())
+            inner = [v for v in values if isinstance(v, core.Jaxpr | core.ClosedJaxpr)]
+            inner += [j for v in values if isinstance(v, tuple) for j in v if isinstance(j, core.ClosedJaxpr)]
+            total += sum(count_operations(open_jaxpr(j)[0], earlier) for j in inner) if inner else 1
+        earlier[id(jaxpr)] = total
+    return earlier[id(jaxpr)]
 
 
 def calls_out(jaxpr: core.Jaxpr, plain: frozenset[str]) -> bool:

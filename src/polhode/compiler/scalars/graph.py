@@ -131,10 +131,10 @@ class Graph:
 
     def binary(self, name: str, a: Any, b: Any) -> Any:
         """A binary operation of sums, products and reductions."""
-        if is_known(a):
-            if is_known(b):
+        if isinstance(a, np.generic):
+            if isinstance(b, np.generic):
                 return type(a)(_NUMPY[name](a, b))
-        elif not is_known(b):
+        elif type(b) is Node:
             return self._node(_BINARY[name], (a, b), a.dtype)
         short = self._shortcut(name, a, b) if name in ("add", "sub", "mul") else None
         return short if short is not None else self._node(_BINARY[name], (a, b), a.dtype)
@@ -173,15 +173,16 @@ def _topological_order(roots: Sequence[Node]) -> list[Node]:
     order: list[Node] = []
     visited: set[Node] = set()
     for root in roots:
-        stack = [(root, False)]
+        # A node below None has its operands before it in the order.
+        stack: list[Node | None] = [root] if root.value is None else []
         while stack:
-            node, operands_done = stack.pop()
-            if operands_done:
-                order.append(node)
-            elif node not in visited and node.value is None:
+            node = stack.pop()
+            if node is None:
+                order.append(stack.pop())  # pyright: ignore[reportArgumentType]
+            elif node not in visited:
                 visited.add(node)
-                stack.append((node, True))
-                stack.extend((o, False) for o in node.operands if isinstance(o, Node) and o.value is None)
+                stack += (node, None)
+                stack += [o for o in node.operands if type(o) is Node and o.value is None]
     return order
 
 

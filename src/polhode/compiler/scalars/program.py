@@ -72,8 +72,8 @@ class Program:
     @property
     def size(self) -> int:
         """Number of operations; those of loops, branches and procedures count once."""
-        inner = dict.fromkeys(body for operation in self.operations for body in subprograms(operation))
-        n_passed = sum(len(o.operands) + len(o.results) for o in self.operations if o.name in ("rows", "call"))
+        inner = dict.fromkeys(body for operation in self._compound for body in subprograms(operation))
+        n_passed = sum(len(o.operands) + len(o.results) for o in self._compound if o.name in ("rows", "call"))
         return len(self.operations) + n_passed + sum(body.size for body in inner)
 
     @property
@@ -86,11 +86,16 @@ class Program:
     def used_variables(self) -> dict[Variable, None]:
         """Variables that are used here, in order; those of bodies and branches that are not their own, too."""
         used = dict.fromkeys(x for o in self.operations for x in o.operands if isinstance(x, Variable))
-        for operation in self.operations:
+        for operation in self._compound:
             for body in subprograms(operation):
                 used.update(body.free_variables)
         used.update(dict.fromkeys(x for x in self.outputs if isinstance(x, Variable)))
         return used
+
+    @property
+    def _compound(self) -> list[Operation]:
+        """The operations with programs inside them."""
+        return [operation for operation in self.operations if operation.name in _SUBPROGRAMS]
 
     def prune(self) -> None:
         """Drop operations whose results are not used."""
@@ -165,12 +170,14 @@ class ProgramBackend(AbstractScalarBackend):
 
     def emit(self, nodes: Sequence[Any], results: Sequence[Any]) -> None:
         for node in nodes:
-            operands = [getattr(o, "value", o) for o in node.operands]
-            if self._before is None or not self._inside.isdisjoint(o for o in operands if isinstance(o, Variable)):
-                (node.value,) = self._add(node.kind.name, node.kind.params, operands, [node.dtype])
-            else:
-                node.value = Variable(node.dtype)
-                self._before.operations.append(Operation(node.kind.name, node.kind.params, operands, [node.value]))
+            operands = [o if isinstance(o, np.generic) else o.value for o in node.operands]
+            node.value = Variable(node.dtype)
+            program = self._before
+            if program is None or not self._inside.isdisjoint(o for o in operands if isinstance(o, Variable)):
+                program = self.program
+                if self._before is not None:
+                    self._inside.add(node.value)
+            program.operations.append(Operation(node.kind.name, node.kind.params, operands, [node.value]))
 
     def scalar(self, value: Any, dtype: Any) -> Any:
         if isinstance(value, Variable):

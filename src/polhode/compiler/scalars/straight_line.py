@@ -41,6 +41,7 @@ class AbstractUnroller(abc.ABC):
         self._scalars_only = scalars_only
         self._constant_arrays: dict[tuple[Any, bytes], ConstantArray] = {}
         self._shared: dict[core.Jaxpr, list[bool]] = {}
+        self._kinds: dict[int, tuple[Any, Kind]] = {}
 
     def evaluate(self, jaxpr: Any, consts: Sequence[Elements], args: Sequence[Elements]) -> list[Elements]:
         repeated = repeated_calls(jaxpr) if self._backend.has_procedures else frozenset[core.Jaxpr]()
@@ -151,17 +152,22 @@ class AbstractUnroller(abc.ABC):
 
     def _elementwise(self, eqn: Any, inputs: list[Elements]) -> Elements:
         shape, dtype = eqn.outvars[0].aval.shape, eqn.outvars[0].aval.dtype
-        params = dict(eqn.params)
-        if "sharding" in params:
-            params["sharding"] = None
         # Dimensions of size one are broadcast, as by the primitives themselves.
         flat = [(x if x.shape == shape else np.broadcast_to(x, shape)).reshape(-1) for x in inputs]
         if eqn.primitive.name == "add_any":
             # The sum of cotangents in differentiation, whatever their types.
             add = self.graph.binary
             return element_array(shape, (add("add", a, b) for a, b in zip(*flat, strict=True)))
-        kind, operation = Kind(eqn.primitive.name, params, eqn.primitive), self.graph.operation
+        kind, operation = self._kind(eqn), self.graph.operation
         return element_array(shape, (operation(kind, dtype, operands) for operands in zip(*flat, strict=True)))
+
+    def _kind(self, eqn: Any) -> Kind:
+        """The kind of an operation; programs that are called several times have the same one again and again."""
+        if id(eqn) not in self._kinds:
+            params = {key: None if key == "sharding" else value for key, value in eqn.params.items()}
+            # The operation stays alive, since its address identifies it.
+            self._kinds[id(eqn)] = eqn, Kind(eqn.primitive.name, params, eqn.primitive)
+        return self._kinds[id(eqn)][1]
 
     def _reduction(self, eqn: Any, x: Elements) -> Elements:
         name, aval = eqn.primitive.name, eqn.outvars[0].aval
