@@ -49,7 +49,10 @@ def find_locks(run: Run, frames: np.ndarray, presses: np.ndarray, slips: np.ndar
         t = jnp.asarray(float(run.t[frames[k]]))
         at, stopped = contacts.kinematics(system, t, q), np.flatnonzero(stops[k])
         now = np.asarray(at.rows) @ np.asarray(v) + np.asarray(at.drift)
-        rows, friction = np.asarray(at.rows)[stopped, :3], np.asarray(contacts.law.at_slips(now).friction)[stopped]
+        rows, friction = (
+            np.asarray(at.rows)[stopped, :3],
+            np.asarray(contacts.law.at_slips(jnp.asarray(now)).friction)[stopped],
+        )
         scaled = friction * now[stopped, 1:3]
         sizes = np.linalg.norm(scaled, axis=1)
         inverse = np.linalg.pinv(np.asarray(to_dense(system.mass(t, q), (system.n, system.n))))
