@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import polhode as ph
 from polhode.cli import app
+from polhode.code_export import c_compiler
 
 COMPILER = shutil.which("cc") or ""
 STRICT = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off")
@@ -223,6 +224,8 @@ def refused(match, tmp_path, problem, method=None, h=1e-3, file="x.c", **argumen
 def test_what_cannot_be_exported_is_refused_by_name_with_a_remedy(tmp_path):
     top = ph.problems.get("heavy-top")
     refused("`derivatives` must be", tmp_path, top, derivatives="forward")
+    refused("`derivatives` must be a list", tmp_path, top, derivatives=None)
+    refused("Units .* have no `derivatives`", tmp_path, top, file="x.fmu", derivatives="along")
     refused("must end in .c, .so", tmp_path, top, file="x.zip")
     refused("`h` must be positive", tmp_path, top, h=-1.0)
     refused("Did you mean `mass`", tmp_path, top, parameters=["masss"])
@@ -240,6 +243,20 @@ def test_what_cannot_be_exported_is_refused_by_name_with_a_remedy(tmp_path):
     refused("action of event `push` can't be traced.*TracerArray.*jax.numpy", tmp_path, top, "rkmk4", events=push)
     refused("`bdf` can't take this VectorField.*Integrators for it", tmp_path, top, "bdf")
     refused("Of duration .* can stay free: `t1` is traced", tmp_path, top, "rkmk4", parameters="duration")
+
+
+def test_missing_folders_and_compilers_are_named_before_anything_is_computed(tmp_path, monkeypatch):
+    top = ph.problems.get("heavy-top")
+    monkeypatch.setattr("polhode.code_export.export_code.ExportedStep", None)
+    for file in ("none/x.c", "none/x.so", "none/x.fmu"):
+        with pytest.raises(FileNotFoundError, match=r"no folder `.*none`"):
+            ph.export_code(top, None, tmp_path / file, h=1e-3)
+    monkeypatch.setenv("CC", "no-such-compiler -O3")
+    refused("no C compiler `no-such-compiler -O3`.*ends in .c", tmp_path, top, file="x.so")
+    monkeypatch.setenv("CC", "cc 'quoted")
+    refused("CC of the environment is no command.*No closing quotation", tmp_path, top, file="x.so")
+    monkeypatch.setenv("CC", " ")
+    assert c_compiler.find() == ("cc" if COMPILER else None)
 
 
 @pytest.mark.exhaustive

@@ -74,15 +74,24 @@ def export_code(
         raise checks.not_a_problem(problem, "a Problem")
     if path.suffix not in SUFFIXES:
         raise ValueError(f"`path` must end in {', '.join(SUFFIXES)}, got `{path.name}`.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(
+            f"There is no folder `{path.parent}` for `{path.name}`: make it, or choose another path."
+        )
+    is_unit = path.suffix == ".fmu"
     standard = archive.STANDARDS[checks.choice("fmi", fmi, archive.STANDARDS)]
-    directions = [derivatives] if isinstance(derivatives, str) else list(derivatives)
+    wanted = [derivatives] if isinstance(derivatives, str) else derivatives
+    directions = checks.sequence("derivatives", wanted, "directions of derivatives")
     for each in directions:
         checks.choice("derivatives", each, DIRECTIONS)
+    if directions and is_unit:
+        raise ValueError(
+            "Units for co-simulation have no `derivatives`: leave them out, or take a path that ends in .c."
+        )
     step = positive_step("h", h, "Exported steps go forward in time.")
     word = identifier(problem.name if name is None else checks.word("name", name, "beginning of names in C"))
     if name is not None and word != name:
         raise ValueError(f"`name` must be a word that C takes for a name, got {name!r}; such as {word!r}.")
-    is_unit = path.suffix == ".fmu"
     compiler = c_compiler.find() if is_unit else None if path.suffix == ".c" else c_compiler.require()
     free = FreeNumbers.of(problem, () if parameters is None else parameters, inputs)
     try:
