@@ -80,8 +80,8 @@ def export_code(
         )
     is_unit = path.suffix == ".fmu"
     standard = archive.STANDARDS[checks.choice("fmi", fmi, archive.STANDARDS)]
-    wanted = [derivatives] if isinstance(derivatives, str) else derivatives
-    directions = checks.sequence("derivatives", wanted, "directions of derivatives")
+    several = [derivatives] if isinstance(derivatives, str) else derivatives
+    directions = checks.sequence("derivatives", several, "directions of derivatives")
     for each in directions:
         checks.choice("derivatives", each, DIRECTIONS)
     if directions and is_unit:
