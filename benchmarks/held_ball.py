@@ -4,7 +4,7 @@ python benchmarks/held_ball.py [gripper] [hand] [--seconds 10]
 
 `gripper`: Panda's of robosuite, between whose fingers the ball hangs by friction. `hand`: the Shadow hand of
 gymnasium-robotics, palm upwards, whose fingers and thumb bend about a ball that falls on the palm. Prints for every
-part that touches the ball its force at the end, whether it sticks, and its slip late in the run; the sum of forces beside the weight;
+part that touches the ball its force at the end, whether it sticks, and its slip; the sum of forces and the weight;
 how far the ball moves in the last half of the run; processor time. Needs the extra `survey`.
 """
 

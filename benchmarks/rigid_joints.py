@@ -4,7 +4,7 @@ python benchmarks/rigid_joints.py [panda] [ur5]
 
 Each robot is read with `joint_law="rigid"` and `positions` within its ranges. `stop`: one joint falls on its stop while
 springs hold the others; the force of the stop is compared with the moment that the weight has in MuJoCo, from the file
-that `to_mjcf` writes. `held`: dry friction holds all hinges for ten seconds; by how much they turn, and how far friction
+that `to_mjcf` writes. `held`: dry friction holds all hinges for ten seconds; how much they turn, and how far friction
 is from these moments. Columns: what, joints, processor time with compiling, largest difference of moments over the
 largest moment, and the most that a joint turned. Needs the extra `survey`.
 """
