@@ -6,7 +6,8 @@ Each is read with `floor=True`, and `contacts=True` where marked; every hinge ha
 where it starts. Columns: velocities; contacts that are looked at; processor time from the file to the first 20 steps,
 with empty caches; processor time a step of code compiled quickly and, with `--optimised`, with most effort; how far any
 contact that is pressed moves in the last third of the run; by how much the sum of forces of the floor differs from the
-weight, over it; how the run ended. Needs the extra `survey`.
+weight, over it; how the run ended. ANYmal on waves has feet on a height field, 5 cm from crest to trough, and the gap
+of the feet is printed; Spot's file switches gravity off, which is on here. Needs the extra `survey`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -26,13 +28,16 @@ STEP = 0.005
 
 
 class Standing(NamedTuple):
-    """A robot of a file with the springs of its hinges, and whether its links touch each other."""
+    """A robot of a file with the springs of its hinges, whether its links touch each other, whether it stands on waves
+    and whether its file has gravity."""
 
     robot: Robot
     stiffness: float
     damping: float
     contacts: bool = False
     room: int | None = None
+    waves: bool = False
+    gravity: bool = True
 
 
 STANDING = {
@@ -45,8 +50,11 @@ STANDING = {
         Robot("gymnasium", "envs/mujoco/assets/humanoid.xml"), 50.0, 5.0, contacts=True, room=16
     ),
     "anymal": Standing(Robot(DATA, "anymal_c_simple_description/urdf/anymal.urdf", floating=True), 500.0, 20.0),
+    "anymal on waves": Standing(
+        Robot(DATA, "anymal_c_simple_description/urdf/anymal.urdf", floating=True), 500.0, 20.0, waves=True
+    ),
     "quadruped": Standing(Robot("dm_control", "suite/quadruped.xml"), 500.0, 20.0),
-    "spot": Standing(Robot("robosuite", "robots/spot/robot.xml", floating=True), 500.0, 20.0),
+    "spot": Standing(Robot("robosuite", "robots/spot/robot.xml"), 500.0, 20.0, gravity=False),
     "talos": Standing(Robot(DATA, "talos_data/robots/talos_reduced.urdf", floating=True), 5000.0, 100.0),
 }
 
@@ -56,15 +64,38 @@ def load(which: Standing) -> tuple[ph.Problem, float]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         options = {"floating": True} if which.robot.floating else {}
-        loaded = ph.load_model(which.robot.path, floor=True, contacts=which.contacts, **options)
+        source = which.robot.path if which.gravity else add_gravity(which.robot.path)
+        floor = -1.0 if which.waves else True
+        loaded = ph.load_model(source, floor=floor, contacts=which.contacts, **options)
     for joint in loaded.joints.values():
         if joint.kind == "hinge":
             loaded.model.add(ph.forces.JointSpring(joint, stiffness=which.stiffness, damping=which.damping))
+    if which.waves:
+        add_waves(loaded.model)
     if which.room is not None:
         loaded.model.limit_contacts(which.room)
     # Inertias of rotors are bodies without weight.
     mass = sum(float(body.mass) for body in loaded.model.bodies if body.kind != "coordinate")
     return loaded.problem(t1=1.0, h=STEP), mass * float(np.linalg.norm(loaded.model.gravity))
+
+
+def add_waves(model: ph.Model) -> None:
+    """Waves that the spheres of feet touch, with the nearest one 1 mm above them."""
+    feet = [(body, shape) for body in model.bodies for shape in body.shapes if isinstance(shape, ph.shapes.Sphere)]
+    places = [np.asarray(shape.pose_in((body.x, body.R))[0]) for body, shape in feet]
+    side = np.linspace(-2.0, 2.0, 41)
+    wave = lambda x, y: 0.025 * np.sin(3 * x + 0.4) * np.cos(2 * y)  # noqa: E731
+    level = min(z - shape.radius - wave(x, y) for (x, y, z), (_, shape) in zip(places, feet, strict=True)) - 1e-3
+    terrain = ph.shapes.Heightfield(wave(*np.meshgrid(side, side, indexing="ij")), (4.0, 4.0), position=(0, 0, level))
+    model.ground.add_shape(terrain)
+    for _, shape in feet:
+        model.add_contact(terrain, shape, friction=0.8)
+
+
+def add_gravity(path: Path) -> str:
+    """The text of a file that switches gravity off, with gravity."""
+    text = path.read_text().replace('file="meshes/', f'file="{path.parent}/meshes/')
+    return text.replace('gravity="0 0 0"', 'gravity="0 0 -9.81"')
 
 
 def processor_time(problem: ph.Problem, steps: int = 3000) -> float:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import polhode as ph
+from polhode.contact.distances import contact_points
 
 FILE = """
 <mujoco>
@@ -195,9 +196,45 @@ def test_simplified_hulls_are_listed(tmp_path):
     assert losses(ph.load_model(path, floor=True)) == {"hulls of meshes": ("round",)}
 
 
-def test_flat_terrain_is_listed():
-    """Heights that are all zero, as in files whose terrain is made later, have no hull."""
+def test_terrain_is_where_mujoco_has_it():
+    """Balls above a height field have the gaps that rays of MuJoCo say; its hull would be up to 0.3 m above it."""
+    mujoco = pytest.importorskip("mujoco")
+    heights = 0.3 * np.random.default_rng(1).random((4, 6))
+    spots = np.array([[0.31, 0.12], [-0.52, 0.33], [0.05, -0.41]])
+    text = """<mujoco><asset><hfield name="f" nrow="4" ncol="6" size="1 0.6 0.3 .1" elevation="{}"/></asset><worldbody>
+      <geom name="terrain" type="hfield" hfield="f" pos="0.1 0.2 -1" euler="0 0 20"/>{}</worldbody></mujoco>"""
+    terrain = text.format(" ".join(map(str, heights.ravel())), "")
+    m = mujoco.MjModel.from_xml_string(terrain)
+    data = mujoco.MjData(m)
+    mujoco.mj_forward(m, data)
+    down, hit = np.array([0.0, 0, -1]), np.zeros(1, np.int32)
+    tops = [3 - mujoco.mj_ray(m, data, np.array([*spot, 3.0]), down, None, 1, -1, hit) for spot in spots]
+    balls = "".join(
+        f'<body pos="{x} {y} {z + 0.02}"><freejoint/><geom type="sphere" size="0.01" mass="1"/></body>'
+        for (x, y), z in zip(spots, tops, strict=True)
+    )
+    loaded = ph.load_model(text.format(" ".join(map(str, heights.ravel())), balls), contacts=True)
+    (field,) = loaded.model.ground.shapes
+    assert sum(rule.first is field for rule in loaded.model.contact_rules) == len(spots)
+    for body in loaded.model.bodies:
+        points = contact_points(body.shapes[0], (body.x, body.R), field, (np.zeros(3), np.eye(3)))
+        deepest = int(np.argmin(points.gap))
+        assert points.gap[deepest] + 0.01 == pytest.approx(0.02 * abs(float(points.normal[deepest][2])), rel=1e-6)
+
+
+def test_flat_terrain_below_the_floor_is_left_out():
+    """Heights that are all zero, as in files whose terrain is made later."""
     flat = FILE.replace(
         "<mujoco>", '<mujoco><asset><hfield name="f" nrow="3" ncol="3" size="5 5 1 .1"/></asset>'
     ).replace("<worldbody>", '<worldbody><geom type="hfield" hfield="f" pos="0 0 -1"/>')
-    assert "one plane" in losses(ph.load_model(flat.format(cube="", more=""), floor=True))["contacts"][0]
+    loaded = ph.load_model(flat.format(cube="", more=""), floor=True, contacts=True)
+    assert [type(shape) for shape in loaded.model.ground.shapes] == [ph.shapes.Plane]
+
+
+def test_bodies_too_large_for_the_cells_of_terrain_are_listed():
+    fine = FILE.replace(
+        "<mujoco>", '<mujoco><asset><hfield name="f" nrow="90" ncol="90" size=".5 .5 1 .1"/></asset>'
+    ).replace("<worldbody>", '<worldbody><geom type="hfield" hfield="f" pos="0 0 -1"/>')
+    loaded = ph.load_model(fine.format(cube="", more=""), contacts=True)
+    names = [name for item in loaded.not_carried for name in item.names]
+    assert any(name.startswith("right–world") and "cells of" in name for name in names)

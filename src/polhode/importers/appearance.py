@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
@@ -10,9 +9,10 @@ import numpy as np
 
 from polhode.file_warning import ModelFileWarning
 from polhode.importers._mujoco import mujoco
+from polhode.importers.compiled_meshes import CompiledMesh, HeightField
 from polhode.importers.construction import Construction
 from polhode.jax_context import warn
-from polhode.viewing.scene.mesh import AbstractMesh, ColouredTriangles, Triangles, decimate
+from polhode.viewing.scene.mesh import AbstractMesh
 from polhode.viewing.scene.robot_appearance import Bone, Machine, Shape
 
 _GEOM, _OBJ = mujoco.mjtGeom, mujoco.mjtObj
@@ -20,8 +20,6 @@ _LAST_VISIBLE_GROUP = 2
 """The last group of geoms that MuJoCo's viewer shows; further ones hold shapes for collisions."""
 _DEFAULT_COLOUR = np.array([0.5, 0.5, 0.5, 1.0])
 """Colour of geoms that a file gives none."""
-_SAMPLES = 30
-"""Points of a height field along an edge at most."""
 
 
 def machine(construction: Construction, shapes: tuple[Shape, ...]) -> Machine:
@@ -110,7 +108,7 @@ def _shape(construction: Construction, geom: int, meshes: dict[tuple[str, int], 
     form, size = forms[kind]
     mesh = None
     if form == "mesh":
-        of, data_number = (_HeightField if kind == _GEOM.mjGEOM_HFIELD else _CompiledMesh), int(m.geom_dataid[geom])
+        of, data_number = (HeightField if kind == _GEOM.mjGEOM_HFIELD else CompiledMesh), int(m.geom_dataid[geom])
         # Geoms share meshes, so that a page holds each once.
         mesh = meshes.setdefault((of.__name__, data_number), of(m, data_number))
     # MuJoCo has moved the vertices of meshes to their centres and principal axes; the places of geoms follow that.
@@ -124,48 +122,6 @@ def _shape(construction: Construction, geom: int, meshes: dict[tuple[str, int], 
         colour=_colour(m, geom),
         mesh=mesh,
     )
-
-
-class _AbstractLazyMesh(AbstractMesh):
-    """Triangles of a compiled model, decimated when they are first used."""
-
-    def __init__(self, m: Any, number: int) -> None:
-        self._compiled, self._number = m, number
-        self._parts: tuple[ColouredTriangles, ...] | None = None
-
-    def parts(self) -> tuple[ColouredTriangles, ...]:
-        if self._parts is None:
-            self._parts = (ColouredTriangles(decimate(self._triangles(self._compiled, self._number)), None),)
-        return self._parts
-
-    @abc.abstractmethod
-    def _triangles(self, m: Any, number: int) -> Triangles: ...
-
-
-class _CompiledMesh(_AbstractLazyMesh):
-    """A mesh."""
-
-    def _triangles(self, m: Any, number: int) -> Triangles:
-        first, face = int(m.mesh_vertadr[number]), int(m.mesh_faceadr[number])
-        vertices = m.mesh_vert[first : first + int(m.mesh_vertnum[number])]
-        return Triangles(vertices.astype(float), m.mesh_face[face : face + int(m.mesh_facenum[number])].astype(int))
-
-
-class _HeightField(_AbstractLazyMesh):
-    """The surface of a height field."""
-
-    def _triangles(self, m: Any, number: int) -> Triangles:
-        rows, columns = int(m.hfield_nrow[number]), int(m.hfield_ncol[number])
-        first = int(m.hfield_adr[number])
-        heights = m.hfield_data[first : first + rows * columns].reshape(rows, columns)
-        i, j = (np.unique(np.linspace(0, n - 1, min(n, _SAMPLES)).round().astype(int)) for n in (rows, columns))
-        half_x, half_y, top, _ = m.hfield_size[number]
-        x, y = half_x * (2 * j / (columns - 1) - 1), half_y * (2 * i / (rows - 1) - 1)
-        X, Y = np.meshgrid(x, y)
-        corner = (np.arange(len(i) - 1)[:, None] * len(j) + np.arange(len(j) - 1)).reshape(-1)
-        a, b, c, d = corner, corner + 1, corner + len(j) + 1, corner + len(j)
-        faces = np.concatenate([np.stack([a, b, c], axis=1), np.stack([a, c, d], axis=1)])
-        return Triangles(np.stack([X, Y, top * heights[np.ix_(i, j)]], axis=-1).reshape(-1, 3), faces)
 
 
 def _rgba(m: Any, geom: int) -> np.ndarray:

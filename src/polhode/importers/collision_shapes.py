@@ -11,6 +11,7 @@ import numpy as np
 from polhode.contact import shapes
 from polhode.contact.shapes import AbstractShape
 from polhode.contact.shapes.shape import Pose
+from polhode.importers.compiled_meshes import HeightField
 from polhode.importers.construction import Construction
 from polhode.importers.mesh_files import UnreadableFile
 from polhode.multibody.bodies import Body
@@ -19,6 +20,9 @@ from polhode.viewing.scene.robot_appearance import Shape
 
 MOST_VERTICES = 64
 """Vertices of the hull of a mesh: the extreme ones along as many directions."""
+_LEAST_REACH, _MOST_REACH = 2, 8
+"""Cells of a height field that are looked at beside the middle of a shape: of bodies that are larger, contacts are not
+carried."""
 
 
 class CollisionShape(NamedTuple):
@@ -53,11 +57,12 @@ def read_collisions(
     unused: list[str] = []
     counts: dict[str, int] = {}
     bodies = {body.name: body for body in (construction.model.ground, *construction.model.bodies)}
-    for drawn, geom in collisions:
+    # What height fields look at depends on the size of other shapes: they come last.
+    for drawn, geom in sorted(collisions, key=lambda one: isinstance(one[0].mesh, HeightField)):
         counts[drawn.link] = counts.get(drawn.link, 0) + 1
         number = counts[drawn.link]
         try:
-            shape = convert(drawn, drawn.link if number == 1 else f"{drawn.link}-{number}")
+            shape = convert(drawn, drawn.link if number == 1 else f"{drawn.link}-{number}", usable)
         except (ValueError, UnreadableFile) as error:
             unused.append(f"{drawn.link}: {str(error).rstrip('.')}")
             continue
@@ -65,8 +70,11 @@ def read_collisions(
     return usable, unused
 
 
-def convert(drawn: Shape, name: str) -> AbstractShape:
-    """The same as a shape that can touch. Raises ValueError for what has no counterpart."""
+def convert(drawn: Shape, name: str, others: Sequence[CollisionShape] = ()) -> AbstractShape:
+    """The same as a shape that can touch. - `others`: what may lie on it, if it is a height field.
+
+    Raises ValueError for what has no counterpart.
+    """
     place = {"position": drawn.x, "rotation": drawn.R, "name": name, "colour": drawn.colour}
     a, b, c = drawn.size if len(drawn.size) == 3 else (0.0, 0.0, 0.0)
     match drawn.kind:
@@ -82,6 +90,10 @@ def convert(drawn: Shape, name: str) -> AbstractShape:
             return shapes.Capsule(a / 2, c - a, **place) if c > a else shapes.Sphere(a / 2, **place)
         case "plane":
             return shapes.Plane(**place)
+        case "mesh" if isinstance(drawn.mesh, HeightField):
+            largest = max((float(one.shape.bounding_radius) for one in others if one.moves), default=0.0)
+            cells = int(np.ceil(largest / drawn.mesh.cell + 0.5))
+            return drawn.mesh.surface(int(np.clip(cells, _LEAST_REACH, _MOST_REACH)), **place)
         case "mesh" if drawn.mesh is not None:
             return shapes.ConvexMesh(extreme_points(_vertices(drawn.mesh)), **place)
         case kind:
@@ -92,7 +104,9 @@ def is_simplified(drawn: Shape) -> bool:
     """Whether the hull of a mesh has more vertices than its shape."""
     from scipy.spatial import ConvexHull  # Loaded when it is needed: it takes 0.1 s.
 
-    return drawn.mesh is not None and len(ConvexHull(_vertices(drawn.mesh)).vertices) > MOST_VERTICES
+    if drawn.mesh is None or isinstance(drawn.mesh, HeightField):
+        return False
+    return len(ConvexHull(_vertices(drawn.mesh)).vertices) > MOST_VERTICES
 
 
 def _vertices(mesh: AbstractMesh) -> np.ndarray:

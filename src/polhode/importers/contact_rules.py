@@ -84,12 +84,14 @@ def _below(collisions: Sequence[CollisionShape]) -> AbstractShape:
 
 
 def _covers(floor: AbstractShape, shape: AbstractShape) -> bool:
-    """Whether a plane of the ground lies in or below another one with the same normal, so that nothing touches it."""
-    if not (isinstance(floor, shapes.Plane) and isinstance(shape, shapes.Plane)):
+    """Whether flat or uneven ground lies in or below a plane with the same normal, so that nothing touches it."""
+    if not (isinstance(floor, shapes.Plane) and isinstance(shape, shapes.Plane | shapes.Heightfield)):
         return False
     (x, R), (y, S) = (each.pose_in((jnp.zeros(3), jnp.eye(3))) for each in (floor, shape))
     normal = np.asarray(R)[:, 2]
-    return bool(normal @ np.asarray(S)[:, 2] > 1 - 1e-12 and normal @ (np.asarray(y) - np.asarray(x)) <= 1e-12)
+    highest = float(np.max(shape.heights)) if isinstance(shape, shapes.Heightfield) else 0.0
+    aligned = normal @ np.asarray(S)[:, 2] > 1 - 1e-12
+    return bool(aligned and normal @ (np.asarray(y) - np.asarray(x)) + highest <= 1e-12)
 
 
 class _Numbers(NamedTuple):
@@ -147,7 +149,7 @@ def _add_pairs(
         except ValueError as error:
             without_distance.append(f"{name}: {str(error).rstrip('.')}")
     reasons = (
-        (without_distance, "these kinds of shapes have no distance"),
+        (without_distance, "there is no distance between these shapes"),
         (overlapping, "they overlap at the start, and pass through each other"),
     )
     return [NotCarried("contacts", tuple(names), reason) for names, reason in reasons if names]
