@@ -193,7 +193,9 @@ class Moreau(AbstractTimeStepper):
         none, slips = jnp.zeros(len(guess), bool), step.slips(v)
         place = StepImpulses(guess, jnp.zeros(step.system.m), slips, slips)
         start = End(v, jnp.zeros_like(v), _read(step, place.joints))
-        first = Round(start, place, jnp.asarray(jnp.inf), jnp.zeros(()), jnp.asarray(True), none, none, jnp.asarray(0))
+        first = Round(
+            start, place, jnp.asarray(jnp.inf), jnp.zeros(()), jnp.asarray(True), none, none, none, jnp.asarray(0)
+        )
 
         # Friction of the first round knows no forces of joints.
         least = 2 if contacts_of(step.system).reads_joint_forces else 0
@@ -232,7 +234,7 @@ class Moreau(AbstractTimeStepper):
         place = StepImpulses(impulses, joints, jnp.where(here, hit, before), jnp.where(here, hit + gained, after))
         size, on = step.norm(v0) + step.norm(free.velocity - v0), sliding.on
         end = End(velocity, shift, _read(step, joints))
-        return Round(end, place, change, size, solution.solved, on, on & settles, last.number + 1)
+        return Round(end, place, change, size, solution.solved, on, on & settles, closed.reaches, last.number + 1)
 
     def interpolate(
         self, system: AbstractMechanical, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
