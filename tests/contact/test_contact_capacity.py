@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +12,9 @@ import pytest
 import polhode as ph
 from polhode import Result
 from polhode.compiler import size_limits
-from polhode.systems.mechanical.contact_set import ContactKinematics, PresentContacts
+from polhode.contact.distances import APART
+from polhode.integrators.nonsmooth.contact_identity import Match, identities
+from polhode.systems.mechanical.contact_set import AbstractContactSet, ContactKinematics, ContactLaw, PresentContacts
 
 
 def feet(room: int | None, form: str = "SO3xR3") -> ph.Problem:
@@ -66,19 +69,76 @@ def test_the_first_forces_are_those_of_the_start():
     np.testing.assert_allclose(forces[:, 4:], 2 * 9.81 / 4, rtol=1e-9)
 
 
-def test_labels_tell_contacts_apart_whatever_the_type_of_their_numbers():
-    """Numbers from loops with a branch have a weak type, which gives way to the 32 bits of features."""
+class Pairs(AbstractContactSet):
+    """Pairs of four slots each, of which nothing but their numbers matters."""
+
+    law: ContactLaw = None  # type: ignore[assignment]
+    count: int = 16
+
+    @property
+    def pair_numbers(self) -> np.ndarray:
+        return np.repeat(np.arange(4), 4)
+
+    def kinematics(self, system, t, q):
+        raise NotImplementedError
+
+    def gaps(self, system, t, q):
+        raise NotImplementedError
+
+    def at(self, number: Any, feature: Any, gap: Any = 0.0) -> PresentContacts:
+        """Such contacts in a step."""
+        zero, k = jnp.zeros((len(feature), 3)), len(feature)
+        kinematics = ContactKinematics(gap + zero[:, 0], zero[:, :, None], zero, jnp.asarray(feature, jnp.int32))
+        return PresentContacts(kinematics, None, number if number is None else jnp.asarray(number), zero[0, 0] + k)  # type: ignore[arg-type]
+
+
+def test_impulses_belong_to_features_of_pairs_whichever_slots_these_are_in():
+    """A pair whose vertices change slots keeps them; another pair, a new feature and an empty slot have none."""
+    pairs = Pairs()
+    before = identities(pairs, pairs.at([5, 4, 8, 16], [7, 3, 7, 0], np.array([0, 0, 0, APART])))
+    now = identities(pairs, pairs.at([4, 6, 7, 16], [7, 3, 2**31 - 1, 0], np.array([0, 0, 0, APART])))
+    match = Match.of(now, before)
+    assert match.recall(jnp.arange(1.0, 5.0)).tolist() == [1.0, 2.0, 0.0, 0.0]
+    assert match.is_old.tolist() == [True, True, False, False]
+    # Numbers from loops with a branch have a weak type, which gives way to the 32 bits of features.
     number = jnp.full(3, 2)
     assert number.weak_type
-    zero = jnp.zeros((3, 3))
-    for numbers in (number, jnp.asarray([2, 2, 2])):
-        present = PresentContacts(
-            ContactKinematics(zero[0], zero[:, :, None], zero, jnp.array([0, 1, 2**31 - 1], jnp.int32)),
-            None,  # type: ignore[arg-type]
-            numbers,
-            zero[0, 0],
+    assert identities(pairs, pairs.at(number, [0, 1, 2**31 - 1])).tolist() == [0, 1, 2**31 - 1]
+    # Features of edges that cross lie 64 and 4096 apart, numbers of the same slot of two pairs of boxes 4.
+    assert len({*identities(pairs, pairs.at([0, 4, 8, 12], [64 + 2 * 4096, 64 + 4096, 1 << 20, 0])).tolist()}) == 4
+
+
+def balls() -> tuple[ph.Model, str]:
+    """One that floats just above a floor, and one that falls on it from afar within a step."""
+    model = ph.Model()
+    model.ground.add_shape(ph.shapes.Plane())
+    for name, x, gap, speed in (("near", 0.0, 1e-3, 0.0), ("fast", 1.0, 0.04, -10.0)):
+        ball = ph.shapes.Sphere(0.1)
+        model.add_body(mass=1.0, shape=ball, position=(x, 0, 0.1 + gap), velocity=(0, 0, speed), name=name)
+    model.contacts(friction=0.5)
+    return model, "SO3xR3"
+
+
+def sliders() -> tuple[ph.Model, str]:
+    """The same along two rails with stops."""
+    model = ph.Model()
+    for name, x, gap, speed in (("near", 0.0, 1e-3, 0.0), ("fast", 1.0, 0.04, -10.0)):
+        body = model.add_body(
+            mass=1.0, inertia=(1, 1, 1), position=(x, 0, 0.1 + gap), velocity=(0, 0, speed), name=name
         )
-        assert present.labels.tolist() == [2 * 2**32, 2 * 2**32 + 1, 2 * 2**32 + 2**31 - 1]
+        rail = model.add(ph.joints.Prismatic(model.ground, body, point=(x, 0, 0.1 + gap), axis=(0, 0, 1)))
+        model.add(ph.forces.JointStops(rail, (-gap, np.inf)))
+    return model, "minimal"
+
+
+@pytest.mark.parametrize("make", [balls, pytest.param(sliders, marks=pytest.mark.exhaustive)])
+def test_room_is_for_what_closes_first(make):
+    """Both stop at the floor; by gaps alone the fast one would be 1 cm beyond it before it is seen."""
+    model, form = make()
+    model.limit_contacts(1)
+    run = ph.simulate(model.problem(form, t1=0.02, h=0.005))
+    np.testing.assert_allclose(run.bodies["fast"].position[2:, 2], 0.1, atol=1e-12)
+    np.testing.assert_allclose(run.bodies["near"].position[:, 2], 0.101, atol=1e-12)
 
 
 def test_more_contacts_than_there_is_room_for_end_the_run():

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from touching_models import G, box_on_floor
 
 import polhode as ph
-from polhode.systems.mechanical.contact_set import ContactKinematics, PresentContacts
 
 
 def two_balls_of_one_shape() -> tuple[ph.Model, ph.shapes.Sphere]:
@@ -127,16 +125,6 @@ def test_points_have_shapes_and_coordinates_have_none():
     np.testing.assert_allclose(run.bodies["point"].position[-1], (0, 0, 0.1), atol=1e-12)
     with pytest.raises(ValueError, match="without a place in space"):
         model.add_shape(model.add_coordinate(name="valve"), ph.shapes.Sphere(0.1))
-
-
-def test_labels_differ_for_edges_of_neighbouring_pairs():
-    """Features of edges that cross lie 64 and 4096 apart, numbers of the same slot of two pairs of boxes 4."""
-    feature = jnp.asarray([64 + 2 * 4096, 64 + 4096, 1 << 20, 0], jnp.int32)
-    number = jnp.asarray([0, 4, 8, 8 + 1024])
-    empty = jnp.zeros((4, 3))
-    kinematics = ContactKinematics(jnp.zeros(4), empty, empty, feature)
-    labels = PresentContacts(kinematics, None, number, jnp.inf).labels
-    assert len({*labels.tolist()}) == 4
 
 
 @pytest.mark.exhaustive

@@ -51,8 +51,8 @@ class CombinedContacts(AbstractContactSet):
     def kinematics(self, system: Any, t: Array, q: Point) -> ContactKinematics:
         return _join(*(part.kinematics(system, t, q) for part in (self.first, self.second)))
 
-    def present(self, system: Any, t: Array, q: Point) -> PresentContacts:
-        first, second = (part.present(system, t, q) for part in (self.first, self.second))
+    def present(self, system: Any, t: Array, q: Point, way: Vector | None = None) -> PresentContacts:
+        first, second = (part.present(system, t, q, way) for part in (self.first, self.second))
         number, count = None, self.first.count
         if first.number is not None or second.number is not None:
             one, other = (_numbers(part) for part in (first, second))
@@ -68,10 +68,6 @@ class CombinedContacts(AbstractContactSet):
     @property
     def pair_numbers(self) -> np.ndarray:
         return _append(self.first.pair_numbers, self.second.pair_numbers)
-
-    @property
-    def owners(self) -> np.ndarray:
-        return _append(self.first.owners, self.second.owners)
 
     def again(self, system: Any, t: Array, q: Point, present: PresentContacts) -> ContactKinematics:
         pairs = zip((self.first, self.second), self._split(present), strict=True)

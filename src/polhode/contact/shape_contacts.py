@@ -48,14 +48,15 @@ class ShapePair(NamedTuple):
 
 
 class Ranking(NamedTuple):
-    """The contacts nearest to touching so far, in ascending order of their gaps.
+    """The contacts nearest to touching so far, in ascending order of the gaps that they come to.
 
-    - `number`: which ones; where there are fewer, one that no contact has. - `left_out`: the smallest gap of all
-      others.
+    - `number`: which ones; where there are fewer, one that no contact has. - `ahead`: gaps that they come to.
+    - `left_out`: the smallest gap of all others.
     """
 
     number: Int[Array, " c"]
     points: ContactPoints
+    ahead: Float[Array, " c"]
     left_out: Float[Array, ""]
 
     @classmethod
@@ -65,18 +66,18 @@ class Ranking(NamedTuple):
         points = ContactPoints(
             jnp.full(room, APART), jnp.zeros((room, 3)), axes[:, 2], axes[:, 0], jnp.zeros(room, jnp.int32)
         )
-        return cls(jnp.full(room, count, np.int64), points, jnp.asarray(APART))
+        return cls(jnp.full(room, count, np.int64), points, points.gap, jnp.asarray(APART))
 
-    def insert(self, number: Array, points: ContactPoints) -> Ranking:
+    def insert(self, number: Array, points: ContactPoints, ahead: Array) -> Ranking:
         """The same with another contact at its place, which moves the later ones on."""
-        chosen, rows = (number, points), []
+        chosen, rows = (number, points, ahead), []
         for slot in range(len(self.number)):
-            own = self.number[slot], jax.tree.map(lambda x, slot=slot: x[slot], self.points)
-            nearer = chosen[1].gap < own[1].gap
+            own = jax.tree.map(lambda x, slot=slot: x[slot], (self.number, self.points, self.ahead))
+            nearer = chosen[2] < own[2]
             rows.append(jax.tree.map(lambda a, b, nearer=nearer: jnp.where(nearer, a, b), chosen, own))
             chosen = jax.tree.map(lambda a, b, nearer=nearer: jnp.where(nearer, b, a), chosen, own)
-        numbers, ranked = jax.tree.map(lambda *x: jnp.stack(x), *rows)
-        return Ranking(numbers, ranked, jnp.minimum(self.left_out, chosen[1].gap))
+        ranked = jax.tree.map(lambda *x: jnp.stack(x), *rows)
+        return Ranking(*ranked, jnp.minimum(self.left_out, chosen[1].gap))
 
 
 class Selection(NamedTuple):
@@ -119,29 +120,37 @@ class PairGroup(eqx.Module):
         """Points of all pairs."""
         return len(self.first_nodes.numbers) * self.slots
 
-    def rank(self, poses: Any, first: int, ranking: Ranking) -> Ranking:
+    def rank(self, poses: Any, ways: tuple[Array, Array], first: int, ranking: Ranking) -> Ranking:
         """The ranking with the points of all pairs, in one loop; `first`: number of the first of them.
 
-        Of pairs whose spheres are farther apart than the last contact of the ranking no points are computed.
+        - `ways`: of all nodes, how far they move and turn on.
+
+        Of pairs whose spheres come no nearer than the last contact of the ranking no points are computed.
         """
 
         def visit(_: None, ranking: Ranking, pair: Any) -> tuple[Ranking, None]:
-            number, reach, *ends = pair
+            (number, reach, *ends), (one, other) = pair
 
             def insert(ranking: Ranking) -> Ranking:
                 points = contact_points(*ends)
+                closes = _way_at(points.point, ends[3], other) - _way_at(points.point, ends[1], one)
+                closes = jnp.minimum(jnp.sum(points.normal * closes, axis=1), 0.0)
+                ahead = points.gap + jnp.where(points.gap < APART, closes, 0.0)
                 for slot in range(self.slots):
-                    ranking = ranking.insert(number + slot, jax.tree.map(lambda x, slot=slot: x[slot], points))
+                    here = jax.tree.map(lambda x, slot=slot: x[slot], (points, ahead))
+                    ranking = ranking.insert(number + slot, *here)
                 return ranking
 
             if reach is None:
                 return insert(ranking), None
             apart = _distance_of_spheres(reach, *ends)
-            near = apart < jnp.maximum(ranking.points.gap[-1], _NEAR * reach)
+            near = apart - _farthest_way(reach, ends, one, other) < jnp.maximum(ranking.ahead[-1], _NEAR * reach)
             skip = lambda ranking: ranking._replace(left_out=jnp.minimum(ranking.left_out, apart))  # noqa: E731
             return jax.lax.cond(near, insert, skip, ranking), None
 
-        return scan_rows(visit, None, ranking, self._ends(poses, first))[0]
+        nodes = self.first_nodes.numbers, self.second_nodes.numbers
+        pairs = [jax.tree.map(lambda x, own=own: take(x, own), ways) for own in nodes]
+        return scan_rows(visit, None, ranking, (self._ends(poses, first), pairs))[0]
 
     def look_up(self, poses: Any, first: int, selection: Selection) -> Selection:
         """Some contacts, with the points of those that are of these pairs, in one loop."""
@@ -219,12 +228,6 @@ class ShapeContacts(AbstractContactSet):
         return str(self.pairs[number])
 
     @property
-    def owners(self) -> np.ndarray:
-        counts = [np.full(len(group.first_nodes.numbers), group.slots) for group in self.groups]
-        slots = np.concatenate(counts)
-        return np.repeat(np.arange(len(slots)), slots)
-
-    @property
     def first_nodes(self) -> np.ndarray:
         """Rows of a motion that carry the first shape of each contact."""
         return np.concatenate([np.repeat(group.first_nodes.numbers, group.slots) for group in self.groups])
@@ -267,10 +270,10 @@ class ShapeContacts(AbstractContactSet):
         del t
         return self.velocities(self.points(system.motion(q)), system.motion(q, v))
 
-    def present(self, system: Any, t: Array, q: Point) -> PresentContacts:
+    def present(self, system: Any, t: Array, q: Point, way: Vector | None = None) -> PresentContacts:
         if self.room == self.count:
             return super().present(system, t, q)
-        number, chosen, left_out = self._nearest(system.motion(q).poses)
+        number, chosen, left_out = self._nearest(system.motion(q, jnp.zeros(system.n) if way is None else way))
         return PresentContacts(self._of(number, chosen, system, q), self.law.of(number), number, left_out)
 
     def again(self, system: Any, t: Array, q: Point, present: PresentContacts) -> ContactKinematics:
@@ -307,12 +310,14 @@ class ShapeContacts(AbstractContactSet):
             drift = drift.at[:, 1:3].set(-_along_tangents(frames, self._surface(number, system, q)))
         return ContactKinematics(chosen.gap, rows, drift, chosen.feature)
 
-    def _nearest(self, poses: Any) -> tuple[Int[Array, " c"], ContactPoints, Array]:
-        """The contacts with the smallest gaps, in ascending order, their numbers first, and the smallest other gap."""
+    def _nearest(self, motion: Any) -> tuple[Int[Array, " c"], ContactPoints, Array]:
+        """The contacts that come nearest by a motion, in order: numbers, points, and the smallest other gap."""
+        poses, twists = motion.poses, motion.twists
+        ways = jax.lax.stop_gradient((twists.u, jnp.einsum("kij,kj->ki", poses.R, twists.omega)))
         ranking = Ranking.empty(self.room, self.count)
         first = 0
         for group in self.groups:
-            ranking = group.rank(poses, first, ranking)
+            ranking = group.rank(poses, ways, first, ranking)
             first += group.count
         return ranking.number, ranking.points, ranking.left_out
 
@@ -423,6 +428,23 @@ def _distance_of_spheres(reach: Array, first: AbstractShape, pose: Pose, second:
         return jax.lax.stop_gradient((x - y) @ S[:, 2] - reach)
     away = jax.lax.stop_gradient(y - x)
     return jnp.sqrt(away @ away) - reach
+
+
+def _way_at(point: Float[Array, "s 3"], pose: Pose, way: tuple[Array, Array]) -> Float[Array, "s 3"]:
+    """How far points of a body at some places move on, by the way and the turn of its frame."""
+    return way[0] + jnp.cross(way[1], point - pose[0])
+
+
+def _farthest_way(reach: Array, ends: Any, one: tuple[Array, Array], other: tuple[Array, Array]) -> Array:
+    """A length that no gap of two shapes closes beyond: the way of their centres and what their turning adds to it."""
+    first, pose, second, its_pose = ends
+    (x, _), (y, _) = first.pose_in(pose), second.pose_in(its_pose)
+    # A plane stands still.
+    centre = jnp.zeros(3) if isinstance(first, Plane) else _way_at(x, pose, one)
+    its_centre = jnp.zeros(3) if isinstance(second, Plane) else _way_at(y, its_pose, other)
+    turns = sum(jnp.sqrt(way[1] @ way[1]) for way in (one, other))
+    between = its_centre - centre
+    return jax.lax.stop_gradient(jnp.sqrt(between @ between) + turns * reach)
 
 
 def _split(points: ContactPoints, part: slice, shape: tuple[int, int]) -> ContactPoints:

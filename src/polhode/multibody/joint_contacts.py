@@ -247,13 +247,17 @@ class JointContacts(AbstractContactSet):
         places = gap, is_lower, along, jnp.arange(self.count)
         return ContactKinematics(gap, rows, jnp.zeros((self.count, 2)), feature, places, hold)
 
-    def present(self, system: Any, t: Array, q: Point) -> PresentContacts:
+    def present(self, system: Any, t: Array, q: Point, way: Vector | None = None) -> PresentContacts:
         if self.capacity == self.count:
             return super().present(system, t, q)
         gap, is_lower = self._ways(system, q)
         stops = np.setdiff1d(np.arange(self.count), self.with_friction)
-        ways = gap[stops]
-        before = (ways < ways[:, None]) | ((ways == ways[:, None]) & (stops < stops[:, None]))
+        ahead = gap
+        if way is not None:
+            closes = jnp.where(is_lower, 1.0, -1.0) * self.rates(system, q, way)
+            ahead = gap + jnp.where(gap < APART, jnp.minimum(closes, 0.0), 0.0)
+        ways, ahead = gap[stops], ahead[stops]
+        before = (ahead < ahead[:, None]) | ((ahead == ahead[:, None]) & (stops < stops[:, None]))
         rank = jnp.sum(before, axis=1)
         nearest = jnp.sum(jnp.where(rank == np.arange(self.stop_room)[:, None], stops, 0), axis=1)
         number = jnp.concatenate((jnp.asarray(self.with_friction, nearest.dtype), nearest))

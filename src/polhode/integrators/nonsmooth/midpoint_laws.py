@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from polhode.contact.contact_problem import ContactProblem
+from polhode.integrators.nonsmooth.contact_conditions import STEADY_ROUNDS
 from polhode.integrators.nonsmooth.midpoint_step import MidpointStep, delassus_matrix
 from polhode.integrators.nonsmooth.slide_directions import SlideDirections, against, narrow, persistent, slide
 from polhode.spaces.base import Vector
@@ -39,6 +40,7 @@ class Round(NamedTuple):
 
     - `change`: of the velocity, and `size` of what changes it, as roots of energies.
     - `slides`: contacts whose friction had a direction. - `may_slide`: those that may have one in the next round.
+    - `reaches`: contacts that closed in it.
     """
 
     x: End
@@ -48,6 +50,7 @@ class Round(NamedTuple):
     solved: Bool[Array, ""]
     slides: Bool[Array, " k"]
     may_slide: Bool[Array, " k"]
+    reaches: Bool[Array, " k"]
     number: Int[Array, ""]
 
 
@@ -148,6 +151,8 @@ def find_closed(step: MidpointStep, last: Round, free: Vector) -> ClosedContacts
     new = (step.contacts.gap > step.closed) & ~step.pressed
     enters = (gap + h * now < -step.closed) | ((last.place.contacts[:, 0] > 0) & (last.number > 0))
     reaches &= ~new | enters
+    # Rounds that close contacts in turn settle: laws of one that need not close leave it without an impulse.
+    reaches |= last.reaches & (last.number >= STEADY_ROUNDS)
     # Those of a stack at rest, whose gaps are round-off, need no round each.
     weight = jnp.max(jnp.abs(without[:, 0] - step.slips(step.start[1])[:, 0]), initial=0.0)
     closes = (reaches | (step.pressed & (gap <= h * weight))) & ~step.impact.waits

@@ -14,6 +14,7 @@ from polhode.contact.sparse.sparse_solver import ACCEPTED
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
 from polhode.integrators.implicit._implicit_differentiation import freeze, with_implicit_derivative
 from polhode.integrators.nonsmooth.contact_conditions import CONVERGED, FAILED, FREE_ROUNDS, SETTLES, STEADY_ROUNDS
+from polhode.integrators.nonsmooth.contact_identity import Match, identities
 from polhode.integrators.nonsmooth.contact_record import ContactMemory, ContactRecord, contacts_of, dissipation
 from polhode.integrators.nonsmooth.midpoint_laws import (
     End,
@@ -131,7 +132,7 @@ class Moreau(AbstractTimeStepper):
         memory: ContactMemory,
         pressed: Bool[Array, " c"],
     ) -> tuple[Carry, StepInfo]:
-        step, present, guess = self._begin(system, t, h, state, memory, pressed)
+        step, present, labels, guess = self._begin(system, t, h, state, memory, pressed)
         last = self._iterate(step, guess)
         (impulses, joints, before, after), (v1, shift, _) = last.place, last.x
         q1, gap = step.end(v1, shift)
@@ -140,7 +141,7 @@ class Moreau(AbstractTimeStepper):
         everywhere = present.spread(jnp.concatenate((impulses / h, slips, work), axis=1), contacts_of(system).count)
         taken = memory.dissipation + everywhere[:, 2 * rows :]
         record = ContactRecord(everywhere[:, :rows], everywhere[:, rows : 2 * rows], taken)
-        left = ContactMemory(impulses, present.labels, taken, first_parts(step, impulses, step.slips(v1)))
+        left = ContactMemory(impulses, labels, taken, first_parts(step, impulses, step.slips(v1)))
         result = jnp.where(present.left_out <= step.closed, int(Result.too_many_contacts), _result(step, last, gap))
         carry = Carry((q1, v1), left, record.pack(joints / h))
         return carry, StepInfo(result.astype(jnp.int32), newton_iterations=last.number, residual=last.change)
@@ -153,27 +154,28 @@ class Moreau(AbstractTimeStepper):
         state: State,
         memory: ContactMemory,
         pressed: Bool[Array, " c"],
-    ) -> tuple[MidpointStep, PresentContacts, Float[Array, "c rows"]]:
-        """The data of a step, its contacts, and a guess of their impulses."""
+    ) -> tuple[MidpointStep, PresentContacts, Int[Array, " c"], Float[Array, "c rows"]]:
+        """The data of a step, its contacts with their labels, and a guess of their impulses."""
         q, v = state
         middle, at = system.flow(q, v, 0.5 * h), t + 0.5 * h
-        present = contacts_of(system).present(system, at, middle)
-        guess, _ = present.recall(memory.labels, memory.impulses)
-        went_on, _ = present.recall(memory.labels, jnp.where(pressed, 1.0, 0.0))
-        first_part, _ = present.recall(memory.labels, memory.first_part)
-        bend, turn = look_ahead(system, at, h, state, middle, present, went_on > 0)
+        present = contacts_of(system).present(system, at, middle, h * v)
+        labels = identities(contacts_of(system), present)
+        match = Match.of(labels, memory.labels)
+        guess, first_part = match.recall(memory.impulses), match.recall(memory.first_part)
+        went_on = match.recall(jnp.where(pressed, 1.0, 0.0)) > 0
+        bend, turn = look_ahead(system, at, h, state, middle, present, went_on)
         step = MidpointStep(
             system, at, h, state, middle, system.mass(at, middle), system.jacobian(at, middle),
             contacts=present.kinematics, law=present.law, bend=bend, turn=turn,
-            closed=touch_tolerance(h, middle, present.kinematics, v), pressed=went_on > 0, first_part=first_part,
+            closed=touch_tolerance(h, middle, present.kinematics, v), pressed=went_on, first_part=first_part,
             impact=without_impact(len(bend)), smoothing=jnp.asarray(self.smoothing) if self.smoothing else None,
         )  # fmt: skip
-        return locate_impact(step, present), present, guess
+        return locate_impact(step, present), present, labels, guess
 
     def _labels(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Int[Array, " c"]:
         q, v = state
-        middle = system.flow(q, v, 0.5 * h)
-        return contacts_of(system).present(system, t + 0.5 * h, middle).labels
+        contacts, middle = contacts_of(system), system.flow(q, v, 0.5 * h)
+        return identities(contacts, contacts.present(system, t + 0.5 * h, middle, h * v))
 
     def _iterate(self, step: MidpointStep, guess: Float[Array, "k rows"]) -> Round:
         """The last round. Its derivative is that of the equation x = next round of x, with all modes as they are."""
@@ -191,7 +193,9 @@ class Moreau(AbstractTimeStepper):
         none, slips = jnp.zeros(len(guess), bool), step.slips(v)
         place = StepImpulses(guess, jnp.zeros(step.system.m), slips, slips)
         start = End(v, jnp.zeros_like(v), _read(step, place.joints))
-        first = Round(start, place, jnp.asarray(jnp.inf), jnp.zeros(()), jnp.asarray(True), none, none, jnp.asarray(0))
+        first = Round(
+            start, place, jnp.asarray(jnp.inf), jnp.zeros(()), jnp.asarray(True), none, none, none, jnp.asarray(0)
+        )
 
         # Friction of the first round knows no forces of joints.
         least = 2 if contacts_of(step.system).reads_joint_forces else 0
@@ -230,7 +234,7 @@ class Moreau(AbstractTimeStepper):
         place = StepImpulses(impulses, joints, jnp.where(here, hit, before), jnp.where(here, hit + gained, after))
         size, on = step.norm(v0) + step.norm(free.velocity - v0), sliding.on
         end = End(velocity, shift, _read(step, joints))
-        return Round(end, place, change, size, solution.solved, on, on & settles, last.number + 1)
+        return Round(end, place, change, size, solution.solved, on, on & settles, closed.reaches, last.number + 1)
 
     def interpolate(
         self, system: AbstractMechanical, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array

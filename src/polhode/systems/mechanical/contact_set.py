@@ -125,21 +125,6 @@ class PresentContacts(NamedTuple):
     number: Int[Array, " c"] | None
     left_out: Array
 
-    @property
-    def labels(self) -> Int[Array, " c"]:
-        """Equal in two steps for contacts of the same features of the same shapes."""
-        feature = self.kinematics.feature
-        # A sum with a number of a weak type would have 32 bits, too few.
-        return feature if self.number is None else _FEATURES * self.number + feature.astype(np.int64)
-
-    def recall(self, labels: Int[Array, " c"], values: Array) -> tuple[Array, Bool[Array, " c"]]:
-        """Values that belong to labels of an earlier step, zero for new contacts, and which are not new."""
-        if self.number is None:
-            alike = self.labels == labels
-            return jnp.where(_beside(alike, values), values, jnp.zeros_like(values)), alike
-        same = self.labels[:, None] == labels[None, :]
-        return jnp.einsum("ij,j...->i...", jnp.where(same, 1.0, 0.0), values), jnp.any(same, axis=1)
-
     def spread(self, values: Array, count: int) -> Array:
         """Values in the places of all contacts of the set, zero for those that are left out."""
         if self.number is None:
@@ -172,10 +157,6 @@ def pick(numbers: Int[Array, " c"], values: Any) -> Any:
     return jax.tree.map(lambda x: jnp.take(x, numbers, axis=0, mode="clip"), values)
 
 
-def _beside(flags: Array, values: Array) -> Array:
-    return flags.reshape(-1, *(1,) * (values.ndim - 1))
-
-
 class AbstractContactSet(eqx.Module):
     """k contacts of a system with unilateral laws, in slots that are fixed from the start."""
 
@@ -205,22 +186,22 @@ class AbstractContactSet(eqx.Module):
         at = self.kinematics(system, t, q)
         return at.rows @ v + at.drift
 
-    @property
-    def owners(self) -> np.ndarray:
-        """The pair of shapes to which each slot belongs, within which features have numbers of their own."""
-        return np.arange(self.count)
-
     def label(self, feature: Int[Array, " k"]) -> Int[Array, " k"]:
         """Equal in two positions for contacts of the same features of the same pairs, whatever their slots are."""
-        return jnp.asarray(_FEATURES * self.owners) + feature
+        return jnp.asarray(_FEATURES * self.pair_numbers) + feature
 
     @property
     def is_listed(self) -> bool:
         """Whether contacts are those of lists that change, so that a slot is not always the same contact's."""
         return False
 
-    def present(self, system: Any, t: Array, q: Point) -> PresentContacts:
-        """The contacts nearest to touching, as many as there is room for."""
+    def present(self, system: Any, t: Array, q: Point, way: Vector | None = None) -> PresentContacts:
+        """The contacts nearest to touching, as many as there is room for.
+
+        - `way`: a velocity times the time for which the motion goes on with it. Then those come first that are nearest
+          after it, where gaps close by it.
+        """
+        del way
         return PresentContacts(self.kinematics(system, t, q), self.law, None, jnp.inf * jnp.ones(()))
 
     @property
