@@ -12,7 +12,6 @@ from polhode.multibody.mechanism.coordinate_forces import AbstractEffort as Abst
 from polhode.multibody.mechanism.coordinate_forces import AbstractRelativeCoordinate
 from polhode.multibody.mechanism.user_functions import Function
 
-
 _PARTS_OF_ONSET = 4
 """Parts into which steps divide the way over which the damper of a stop comes into force: forces change by a quarter
 of its full strength in each."""
@@ -97,10 +96,11 @@ class Stops(AbstractEffort):
 
     def onset_time(self, s: Array, rate: Array) -> Float[Array, ""]:
         """To the limit ahead, and beyond it through a part of the onset, at the speed of now."""
-        ways = jnp.stack((self.limits[0] - s, s - self.limits[1]))
-        speeds = jnp.stack((-rate, rate))
-        ahead = (speeds > 0) & (ways < self.onset)
-        times = jnp.maximum(-ways, self.onset / _PARTS_OF_ONSET) / jnp.where(ahead, speeds, 1.0)
+        some, sense = jnp.isfinite(self.limits), jnp.array([-1.0, 1.0])
+        depths, speeds = sense * (s - jnp.where(some, self.limits, 0.0)), sense * rate
+        ahead = some & (speeds > 0) & (depths < self.onset)
+        # Derivatives of what isn't taken must be finite.
+        times = jnp.maximum(-depths, self.onset / _PARTS_OF_ONSET) / jnp.where(ahead, speeds, 1.0)
         return jnp.min(jnp.where(ahead, times, jnp.inf))
 
     def stored_energy(self, s: Array) -> Float[Array, ""]:

@@ -88,10 +88,11 @@ def _next_part(integrator: AbstractIntegrator, system: AbstractSystem, t: Array,
 
     def part(so_far: _Parts) -> _Parts:
         left = h - so_far.elapsed
-        # The exact motion doesn't depend on how it is divided.
-        time = jax.lax.stop_gradient(system.onset_time(so_far.carry.state, jnp.sign(h)))
+        sense = jnp.sign(h)
+        time = system.onset_time(so_far.carry.state, sense)
         divide = (time < jnp.abs(left)) & (so_far.number < _MOST - 1)
-        length = jnp.where(divide, jnp.sign(h) * time, left)
+        # The end of a part is where a force comes in, so its length has derivatives.
+        length = jnp.where(divide, sense * jnp.where(divide, time, 0.0), left)
         carry, info = counted_angles.step(integrator, system, t + so_far.elapsed, length, so_far.carry)
         info = _together(so_far.info, info)
         over = ~divide if info.result is None else ~divide | (info.result != 0)

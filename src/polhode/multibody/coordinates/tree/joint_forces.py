@@ -192,9 +192,7 @@ def with_slopes(
     return to
 
 
-def onset_time(
-    along: Sequence[AbstractJointCoordinateForce], points: Sequence[Point], v: Vector
-) -> Float[Array, ""]:
+def onset_time(along: Sequence[AbstractJointCoordinateForce], points: Sequence[Point], v: Vector) -> Float[Array, ""]:
     """The shortest of all forces; inf without any that has one."""
     some = [one for one in along if one.has_onset]
     times = [jnp.min(kind.each(lambda one, s, rates: one.onset_time(s, rates), points, v)) for kind in _batches(some)]
