@@ -12,6 +12,10 @@ from polhode.multibody.mechanism.coordinate_forces import AbstractEffort as Abst
 from polhode.multibody.mechanism.coordinate_forces import AbstractRelativeCoordinate
 from polhode.multibody.mechanism.user_functions import Function
 
+_PARTS_OF_ONSET = 4
+"""Parts into which steps divide the way over which the damper of a stop comes into force: forces change by a quarter
+of its full strength in each."""
+
 
 class SpringEffort(AbstractEffort):
     """A linear spring, $-k(s - s_0)$."""
@@ -85,6 +89,19 @@ class Stops(AbstractEffort):
         some = jnp.any(jnp.isfinite(self.limits), axis=-1)
         stiffness, damping = (jnp.where(some, x, 0.0) for x in (self.stiffness, self.damping))
         return SpringDamperEffort(self.coordinate, stiffness, jnp.zeros_like(stiffness), damping)
+
+    @property
+    def has_onset(self) -> bool:
+        return True
+
+    def onset_time(self, s: Array, rate: Array) -> Float[Array, ""]:
+        """To the limit ahead, and beyond it through a part of the onset, at the speed of now."""
+        some, sense = jnp.isfinite(self.limits), jnp.array([-1.0, 1.0])
+        depths, speeds = sense * (s - jnp.where(some, self.limits, 0.0)), sense * rate
+        ahead = some & (speeds > 0) & (depths < self.onset)
+        # Derivatives of what isn't taken must be finite.
+        times = jnp.maximum(-depths, self.onset / _PARTS_OF_ONSET) / jnp.where(ahead, speeds, 1.0)
+        return jnp.min(jnp.where(ahead, times, jnp.inf))
 
     def stored_energy(self, s: Array) -> Float[Array, ""]:
         below, above = self._depths(s)

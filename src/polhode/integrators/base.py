@@ -74,6 +74,8 @@ class AbstractIntegrator(eqx.Module):
     - `promises_at_steps`: whether all of them hold at the ends of steps only, not for interpolated states.
     - `one_step`: whether each step starts from the state alone, so that constant steps may differ from each other, and
       a kink of a load, where a step ends, needs no restart.
+    - `divisible`: whether a step may be made in parts of different lengths, where loads come into force within a short
+      way: no method that conserves by equal steps, or remembers several.
     - `takes_contacts`: whether steps impose unilateral laws of contact and friction.
     - `needs_contacts`: whether it takes only systems with such contacts.
     - `takes_holds`: whether steps impose dry friction with bounds of its own (`ContactKinematics.hold`).
@@ -85,6 +87,7 @@ class AbstractIntegrator(eqx.Module):
     promises: ClassVar[dict[str, str]]
     promises_at_steps: ClassVar[bool] = False
     one_step: ClassVar[bool] = False
+    divisible: ClassVar[bool] = False
     takes_contacts: ClassVar[bool] = False
     needs_contacts: ClassVar[bool] = False
     takes_holds: ClassVar[bool] = False

@@ -271,6 +271,17 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
         (q0, v0), (q1, v1) = before, after
         return (*q1[:-1], self.counter.later(self.motion(q0, v0), q0[-1], self.motion(q1, v1), h)), v1
 
+    @property
+    def has_onsets(self) -> bool:
+        return self.mechanism.has_onsets or self.coordinates.has_onsets
+
+    def onset_time(self, state: State, sense: Array) -> Float[Array, ""]:
+        q, v = state[0], sense * state[1]
+        own = self.coordinates.onset_time(q, v)
+        if not self.mechanism.has_onsets:
+            return own
+        return jnp.minimum(own, self._mechanism(q).onset_time(self.motion(q, v)))
+
     def turn_failure(self, before: State, after: State) -> Array | None:
         if self.counter is None:
             return None

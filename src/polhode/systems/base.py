@@ -136,6 +136,23 @@ class AbstractSystem(eqx.Module):
         del before, after
         return None
 
+    @property
+    def has_onsets(self) -> bool:
+        """Whether loads come into force within a short way, as those of stops, so that steps are divided there."""
+        return False
+
+    def onset_time(self, state: State, sense: Array) -> Array:
+        """How long a step from a state may be so that it resolves these onsets; inf where none is ahead.
+
+        `sense`: 1 for steps forward in time, -1 for steps back.
+        """
+        del state, sense
+        return jnp.asarray(jnp.inf)
+
+    def without_slope(self) -> Self:
+        """The system without values for the start of a step, which its parts don't share."""
+        return self
+
     def breakpoints(self) -> tuple[float, ...]:
         """Times of declared jumps and kinks of loads and drives; steps end there, but see `kinks`."""
         return ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -29,6 +30,7 @@ class VectorField(AbstractSystem):
     - `failing`: callable (t, q) → a `Result` code, see `AbstractSystem.failure`; None if all states are valid.
     - `counter`: a system with the same states that counts turns of angles along the motion; None without any.
     - `slope`: the field where the next step begins, if it has been evaluated there already.
+    - `onsets`: a system with the same states whose loads come into force within short ways; None without any.
     """
 
     kind_name: ClassVar = "first-order system"
@@ -38,6 +40,7 @@ class VectorField(AbstractSystem):
     failing: Callable[[Array, Point], Array | None] | None = None
     counter: AbstractSystem | None = None
     slope: Vector | None = None
+    onsets: AbstractSystem | None = None
 
     @property
     def state_space(self) -> AbstractSpace:
@@ -68,6 +71,16 @@ class VectorField(AbstractSystem):
 
     def turn_failure(self, before: State, after: State) -> Array | None:
         return None if self.counter is None else self.counter.turn_failure(before, after)
+
+    @property
+    def has_onsets(self) -> bool:
+        return self.onsets is not None
+
+    def onset_time(self, state: State, sense: Array) -> Array:
+        return super().onset_time(state, sense) if self.onsets is None else self.onsets.onset_time(state, sense)
+
+    def without_slope(self) -> VectorField:
+        return dataclasses.replace(self, slope=None)
 
     def diagnose(self, t: float, state: State) -> str:
         return "" if self.counter is None else self.counter.diagnose(t, state)
@@ -108,7 +121,9 @@ class ToVectorField(AbstractConversion):
         source = self.source
         # Only constraints can fail although a step went well.
         failure = source.failure if self.remark else None
-        return Converted(VectorField(source.state_space, _Velocity(source), failure, source if source.counts else None))
+        counter, onsets = (source if has else None for has in (source.counts, source.has_onsets))
+        field = VectorField(source.state_space, _Velocity(source), failure, counter, onsets=onsets)
+        return Converted(field)
 
 
 class _Velocity(eqx.Module):

@@ -15,6 +15,7 @@ class AbstractExplicit(AbstractIntegrator):
 
     kinds: ClassVar = (VectorField,)
     one_step: ClassVar = True
+    divisible: ClassVar = True
 
     def for_system(self, system: AbstractSystem) -> AbstractIntegrator:
         """The method with contacts whose modes are held where bodies touch."""

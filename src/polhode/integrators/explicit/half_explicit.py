@@ -73,6 +73,7 @@ class HalfExplicit(AbstractIntegrator):
 
     kinds: ClassVar = (AbstractMechanical,)
     one_step: ClassVar = True
+    divisible: ClassVar = True
     tableau: HalfExplicitTableau = eqx.field(static=True)
     projection: Literal["none", "position"] = eqx.field(static=True, default="none")
     tolerance: float = eqx.field(static=True, default=1e-8)

@@ -83,6 +83,16 @@ class AbstractCoordinates(eqx.Module):
         """Whether some of these loads may act within a few steps only, as stops do."""
         return False
 
+    @property
+    def has_onsets(self) -> bool:
+        """Whether some of these loads come into force within a short way, as those of stops."""
+        return False
+
+    def onset_time(self, q: Point, v: Vector) -> Float[Array, ""]:
+        """How long a step may be so that it resolves these onsets; inf where none is ahead."""
+        del q, v
+        return jnp.asarray(jnp.inf)
+
     def power(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
         """Power of these loads, except the rate of `strain_energy`."""
         del t, q, v

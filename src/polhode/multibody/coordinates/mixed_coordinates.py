@@ -133,6 +133,13 @@ class MixedCoordinates(AbstractCoordinates):
     def brief(self) -> bool:
         return self.tree.brief
 
+    @property
+    def has_onsets(self) -> bool:
+        return self.tree.has_onsets
+
+    def onset_time(self, q: Point, v: Vector) -> Float[Array, ""]:
+        return self.tree.onset_time(q[1], self._split(v)[1])
+
     def power(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
         return self.tree.power(t, q[1], self._split(v)[1])
 

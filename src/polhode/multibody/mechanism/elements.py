@@ -198,6 +198,16 @@ class AbstractForceElement(eqx.Module):
         del t, poses
         return jnp.zeros(0)
 
+    @property
+    def has_onset(self) -> bool:
+        """Whether its loads come into force within a short way, so that steps are divided there."""
+        return False
+
+    def time_to_onset(self, poses: Poses, twists: Twists) -> Float[Array, ""]:
+        """How long a step may be so that it resolves this; inf where it isn't ahead."""
+        del poses, twists
+        return jnp.asarray(jnp.inf)
+
     def angles(self) -> tuple[PlacedAngle, ...]:
         """The angles that it reads as real numbers, whose turns are counted; none unless overridden."""
         return ()

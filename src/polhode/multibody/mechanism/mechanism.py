@@ -96,6 +96,16 @@ class Mechanism(eqx.Module):
 
     # --- loads and residuals ----------------------------------------------------------------------------------------
 
+    @property
+    def has_onsets(self) -> bool:
+        """Whether loads come into force within a short way, as those of stops."""
+        return any(group.elements.has_onset for group in self.forces)
+
+    def onset_time(self, motion: Motion) -> Float[Array, ""]:
+        """How long a step may be so that it resolves these onsets; inf where none is ahead."""
+        times = [group.onset_time(motion) for group in self.forces if group.elements.has_onset]
+        return jnp.min(jnp.stack(times)) if times else jnp.asarray(jnp.inf)
+
     def potential(self, t: Array, motion: Motion) -> Float[Array, ""]:
         """Potential energy of the elements, without gravity, which acts on the masses of bodies."""
         return sum((group.potential(t, motion) for group in self.forces), start=jnp.zeros(()))

@@ -20,7 +20,7 @@ from polhode.compiler.loops.derivative_loop import DerivativeLoop
 from polhode.compiler.loops.row_map import RowMap
 from polhode.compiler.number_pattern import NumberPattern
 from polhode.integrators.base import AbstractIntegrator, Carry
-from polhode.simulation.stepping import counted_angles
+from polhode.simulation.stepping import counted_angles, divided_steps
 from polhode.simulation.stepping.stepper import Progress, restart_after_jump
 from polhode.systems.base import AbstractSystem
 
@@ -79,7 +79,7 @@ def _restart(parts: Any, p: Progress) -> Tree:
 def _step(parts: Any, step: Step) -> Tree:
     """Carry at the end of a step as a function of the carry at its beginning."""
     system, integrator = parts
-    return counted_angles.step(integrator, system, *step.with_restart(system, integrator))[0]
+    return divided_steps.step(integrator, system, *step.with_restart(system, integrator))[0]
 
 
 def _interpolation(parts: Any, instant: Instant) -> Tree:

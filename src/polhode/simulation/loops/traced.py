@@ -22,7 +22,7 @@ from polhode.simulation.derivatives import run_derivative
 from polhode.simulation.loops.replay import nan_where_missing, observe, put_row, without_derivatives
 from polhode.simulation.run_types import Plan
 from polhode.simulation.save_schedule import SaveSchedule
-from polhode.simulation.stepping import counted_angles
+from polhode.simulation.stepping import counted_angles, divided_steps
 from polhode.simulation.stepping.grid_steps import AbstractGridSteps
 from polhode.simulation.stepping.segments import AbstractSegmentStepper, Segment
 from polhode.simulation.stepping.stepper import Progress, accept, outcome_of, restart_after_jump, with_state_check
@@ -113,7 +113,7 @@ def _run(
         if has_jumps and not (integrator.one_step and p.carry.memory is None):
             p = jax.lax.cond(x.after_jump, restart, lambda p, x: p, p, x)
         begin = p.carry if x.choice is None else integrator.with_order(p.carry, x.choice)
-        carry, info = counted_angles.step(integrator, system, x.t, x.h, begin)
+        carry, info = divided_steps.step(integrator, system, x.t, x.h, begin)
         outcome = with_state_check(system, x.end, carry.state, outcome_of(carry, info))
         # A failure ends the run: later steps from the last good state don't count.
         outcome = jnp.where(p.result == 0, outcome, p.result)

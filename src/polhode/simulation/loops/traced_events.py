@@ -24,7 +24,7 @@ from polhode.simulation.events.simultaneous import SimultaneousEvents, root_at_z
 from polhode.simulation.loops.replay import nan_where_missing, observe, put_row, without_derivatives
 from polhode.simulation.run_types import Plan
 from polhode.simulation.save_schedule import frame_times
-from polhode.simulation.stepping import counted_angles
+from polhode.simulation.stepping import counted_angles, divided_steps
 from polhode.simulation.stepping.stepper import Progress, outcome_of, with_state_check
 from polhode.systems.base import AbstractSystem
 
@@ -122,7 +122,7 @@ class _Replay(NamedTuple):
         length = length + jax.lax.cond(
             at_event & row.active, lambda: self._delay(row, begin, start), lambda: jnp.zeros(())
         )
-        end, info = counted_angles.step(self.integrator, self.system, begin, length, start)
+        end, info = divided_steps.step(self.integrator, self.system, begin, length, start)
         t_end = row.end + jnp.where(row.fixed & ~at_event, 0.0, late + length - jax.lax.stop_gradient(length))
         simultaneous = SimultaneousEvents(self.system, self.steps.functions, self.actions.branches)
         apply_events = functools.partial(simultaneous, row.fired, row.signs, row.length)
@@ -143,7 +143,7 @@ class _Replay(NamedTuple):
         first = jnp.argmax(row.fired)
 
         def value(late: Array) -> Array:
-            end = counted_angles.step(self.integrator, self.system, begin, row.length + late, carry)[0]
+            end = divided_steps.step(self.integrator, self.system, begin, row.length + late, carry)[0]
             return self.steps.functions(begin + row.length + late, end.state)[first]
 
         return root_at_zero(value, row.active & jnp.any(row.fired))

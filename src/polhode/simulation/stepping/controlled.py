@@ -16,7 +16,7 @@ from jaxtyping import Array
 
 from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.result_codes import Result
-from polhode.simulation.stepping import counted_angles
+from polhode.simulation.stepping import divided_steps
 from polhode.simulation.stepping.segments import AbstractSegmentStepper, Breakpoints, Segment, shift
 from polhode.simulation.stepping.step_control import StepControl, Tolerances, first_step
 from polhode.simulation.stepping.stepper import (
@@ -95,7 +95,7 @@ class ControlledSteps(AbstractSegmentStepper):
         right_limit_offset = self._offset_after(p.t)
         t, length = p.t + right_limit_offset, h - right_limit_offset
         p = p._replace(carry=restart_after_jump(system, integrator, t, length, p.carry, self.is_after_jump(p)))
-        carry, info = counted_angles.step(integrator, system, t, length, p.carry)
+        carry, info = divided_steps.step(integrator, system, t, length, p.carry)
         result = outcome_of(carry, info)
         space = system.state_space
         error = self.control.measure(space, info.error, p.carry.state, carry.state, self.tolerances)

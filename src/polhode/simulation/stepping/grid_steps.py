@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode.integrators.base import AbstractIntegrator, Carry
-from polhode.simulation.stepping import counted_angles
+from polhode.simulation.stepping import divided_steps
 from polhode.simulation.stepping.segments import AbstractSegmentStepper
 from polhode.simulation.stepping.stepper import Progress, TrialStep, accept, outcome_of, restart_after_jump
 from polhode.systems.base import AbstractSystem
@@ -99,7 +99,7 @@ class AbstractGridSteps(AbstractSegmentStepper):
         step = self.step(p.n)
         t, h = p.t + step.offset, step.length
         p = p._replace(carry=restart_after_jump(system, integrator, t, h, p.carry, step.after_jump))
-        carry, info = counted_angles.step(integrator, system, t, h, p.carry)
+        carry, info = divided_steps.step(integrator, system, t, h, p.carry)
         result = outcome_of(carry, info)
         new = accept(p, step.end, h, carry, info, result, p.error)
         # A failure ends the run, and nothing reads the memory of the method any more: it need not be restored.

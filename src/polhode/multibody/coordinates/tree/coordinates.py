@@ -25,6 +25,7 @@ from polhode.multibody.coordinates.tree.joint_forces import (
     JointRotor,
     coordinate_values,
     map_forces,
+    onset_time,
     with_forces,
     with_slopes,
 )
@@ -151,6 +152,13 @@ class JointTree(AbstractCoordinates):
     @property
     def brief(self) -> bool:
         return any(effort.brief for effort in self.efforts)
+
+    @property
+    def has_onsets(self) -> bool:
+        return any(effort.has_onset for effort in self.efforts)
+
+    def onset_time(self, q: Point, v: Vector) -> Float[Array, ""]:
+        return onset_time(self.efforts, self._points(q), v)
 
     def power(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
         points = self._points(q)

@@ -156,6 +156,13 @@ class ReducedTree(AbstractCoordinates):
     def in_joint_tree(self, q: Point, v: Vector) -> tuple[Point, Vector]:
         return self.whole(q), self.rates(v)
 
+    @property
+    def has_onsets(self) -> bool:
+        return self.tree.has_onsets
+
+    def onset_time(self, q: Point, v: Vector) -> Float[Array, ""]:
+        return self.tree.onset_time(self.whole(q), self.rates(v))
+
     def power(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
         return self.tree.power(t, self.whole(q), self.rates(v))
 

@@ -48,6 +48,16 @@ class AbstractJointCoordinateForce(eqx.Module):
         """Whether they may act within a few steps only, as stops do."""
         return False
 
+    @property
+    def has_onset(self) -> bool:
+        """Whether they come into force within a short way, as stops do."""
+        return False
+
+    def onset_time(self, s: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, ""]:
+        """See `AbstractEffort.onset_time`."""
+        del s, rates
+        return jnp.asarray(jnp.inf)
+
     @abc.abstractmethod
     def stiffest(self) -> AbstractJointCoordinateForce:
         """One with the largest derivatives that the forces have in a run, for limits of the step."""
@@ -88,6 +98,13 @@ class JointEffort(AbstractJointCoordinateForce):
     @property
     def brief(self) -> bool:
         return self.element.brief
+
+    @property
+    def has_onset(self) -> bool:
+        return self.element.has_onset
+
+    def onset_time(self, s: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, ""]:
+        return self.element.onset_time(self.ratios @ s + self.zero, self.ratios @ rates)
 
     def stiffest(self) -> JointEffort:
         return dataclasses.replace(self, element=self.element.stiffest())
@@ -173,6 +190,13 @@ def with_slopes(
         columns = kind.columns
         to = add_entries(to, -kind.each(slope, points, v), columns[:, :, None], columns[:, None, :])
     return to
+
+
+def onset_time(along: Sequence[AbstractJointCoordinateForce], points: Sequence[Point], v: Vector) -> Float[Array, ""]:
+    """The shortest of all forces; inf without any that has one."""
+    some = [one for one in along if one.has_onset]
+    times = [jnp.min(kind.each(lambda one, s, rates: one.onset_time(s, rates), points, v)) for kind in _batches(some)]
+    return jnp.min(jnp.stack(times)) if times else jnp.asarray(jnp.inf)
 
 
 def map_forces(

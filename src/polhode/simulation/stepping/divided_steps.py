@@ -1,0 +1,114 @@
+"""Steps in parts where loads come into force within a short way, such as those of stops.
+
+A joint that runs into a stop with 13 rad/s passes the way over which its damper comes into force in 0.1 ms. Steps of
+2 ms of any method would see all of it or nothing, and have errors of order 1 there. So a step goes as far as the
+touch, through this way in a few parts, and on to its end. Others are whole, to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from polhode.compiler.primitives.backend_query import is_differentiated
+from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
+from polhode.simulation.stepping import counted_angles
+from polhode.systems.base import AbstractSystem
+
+_MOST = 24
+"""Parts of a step at most: enough for four touches within it. The last one goes to its end."""
+
+
+class _Parts(NamedTuple):
+    """State of the parts of a step: the time that they have taken, their number, whether the step is over."""
+
+    carry: Carry
+    elapsed: Array
+    number: Array
+    over: Array
+    info: StepInfo
+
+
+def step(
+    integrator: AbstractIntegrator, system: AbstractSystem, t: Array, h: Array, carry: Carry
+) -> tuple[Carry, StepInfo]:
+    """One step from t to t + h, in parts if the method can be divided and loads of the system ask for it."""
+    if not (integrator.divisible and system.has_onsets):
+        return counted_angles.step(integrator, system, t, h, carry)
+    return _in_parts(integrator, system.without_slope(), t, h, carry)
+
+
+@eqx.filter_custom_jvp
+def _in_parts(
+    integrator: AbstractIntegrator, system: AbstractSystem, t: Array, h: Array, carry: Carry
+) -> tuple[Carry, StepInfo]:
+    """As many parts as needed; in a trace to be differentiated, the largest possible number."""
+    arrays, rest = eqx.partition((integrator, system, t, h), eqx.is_array)
+    # Traced once for both.
+    part = jax.jit(lambda arrays, so_far: _next_part(*eqx.combine(arrays, rest))(so_far))
+    one_more = lambda so_far: part(arrays, so_far)  # noqa: E731
+    as_needed = lambda start: jax.lax.while_loop(lambda so_far: ~so_far.over, one_more, start)  # noqa: E731
+    start = _start(integrator, system, t, h, carry)
+    end = jax.lax.cond(is_differentiated(), lambda start: _run_all(one_more, start), as_needed, start)
+    return end.carry, end.info
+
+
+@_in_parts.def_jvp
+def _in_parts_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+    return eqx.filter_jvp(_all_parts, primals, tangents)
+
+
+def _all_parts(
+    integrator: AbstractIntegrator, system: AbstractSystem, t: Array, h: Array, carry: Carry
+) -> tuple[Carry, StepInfo]:
+    """The same by a loop of known length, which can be differentiated in reverse."""
+    end = _run_all(_next_part(integrator, system, t, h), _start(integrator, system, t, h, carry))
+    return end.carry, end.info
+
+
+def _run_all(part: Callable[[_Parts], _Parts], start: _Parts) -> _Parts:
+    idle = lambda so_far: so_far  # noqa: E731
+    one_more = lambda so_far, _: (jax.lax.cond(so_far.over, idle, part, so_far), None)  # noqa: E731
+    return jax.lax.scan(one_more, start, None, length=_MOST)[0]
+
+
+def _start(integrator: AbstractIntegrator, system: AbstractSystem, t: Array, h: Array, carry: Carry) -> _Parts:
+    _, shapes = eqx.filter_eval_shape(counted_angles.step, integrator, system, t, h, carry)
+    info = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    return _Parts(carry, jnp.zeros(()), jnp.zeros((), jnp.int32), jnp.zeros((), bool), info)
+
+
+def _next_part(integrator: AbstractIntegrator, system: AbstractSystem, t: Array, h: Array) -> Callable[[_Parts], Any]:
+    """The function that makes one more part."""
+
+    def part(so_far: _Parts) -> _Parts:
+        left = h - so_far.elapsed
+        sense = jnp.sign(h)
+        time = system.onset_time(so_far.carry.state, sense)
+        divide = (time < jnp.abs(left)) & (so_far.number < _MOST - 1)
+        # The end of a part is where a force comes in, so its length has derivatives.
+        length = jnp.where(divide, sense * jnp.where(divide, time, 0.0), left)
+        carry, info = counted_angles.step(integrator, system, t + so_far.elapsed, length, so_far.carry)
+        info = _together(so_far.info, info)
+        over = ~divide if info.result is None else ~divide | (info.result != 0)
+        return _Parts(carry, so_far.elapsed + length, so_far.number + 1, over, info)
+
+    return part
+
+
+def _together(before: StepInfo, info: StepInfo) -> StepInfo:
+    """What several parts say: the last code, the sum of their errors and iterations, the largest residual."""
+
+    def both(function: Callable[[Array, Array], Array], a: Array | None, b: Array | None) -> Array | None:
+        return None if a is None or b is None else function(a, b)
+
+    return info._replace(
+        error=both(lambda a, b: a + jnp.abs(b), before.error, info.error),
+        newton_iterations=both(jnp.add, before.newton_iterations, info.newton_iterations),
+        residual=both(jnp.maximum, before.residual, info.residual),
+    )
