@@ -98,7 +98,6 @@ class GeneralizedAlpha(AbstractIntegrator):
     """
 
     kinds: ClassVar = (AbstractMechanical,)
-    divisible: ClassVar = True
 
     rho_inf: float = eqx.field(static=True, default=0.9)
     newton: Literal["automatic", "full", "simplified", "modified"] = eqx.field(static=True, default="automatic")
