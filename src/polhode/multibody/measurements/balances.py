@@ -74,8 +74,6 @@ class Balance(eqx.Module):
             values |= self._resultant(t, motion)
         if self.works:
             values["power"] = self._power(t, q, v, motion)
-            if self.system.has_onsets:
-                values["onset"] = self.system.onset_time((q, v), jnp.ones(()))
         return values
 
     def _momenta(self, q: Point, v: Vector, motion: Motion) -> dict[str, Array]:

@@ -36,9 +36,6 @@ _WRONG = 1e-2
 _SPARSE = 2.0
 """Steps per frame above which frames may miss brief loads."""
 
-_SURELY = 1.5
-"""Intervals between frames within which a joint may reach a stop that is one away at its speed."""
-
 _RATES = ("force", "moment", "power")
 """Rates that are integrated."""
 
@@ -155,13 +152,7 @@ class _RunBalances:
         if rate not in series:
             return None
         values = series[rate]
-        jumps = self._touches(series["onset"]) if rate == "power" and "onset" in series else None
-        return integral(self._t, values if values.ndim > 1 else values[:, None], self._broken.get(rate), jumps)
-
-    def _touches(self, onset: np.ndarray) -> np.ndarray:
-        """Intervals in which a stop is reached, whose damper comes into force at once for frames."""
-        steps = np.diff(self._t)
-        return onset[:-1] < _SURELY * np.where(steps > 0, steps, 0.0)
+        return integral(self._t, values if values.ndim > 1 else values[:, None], self._broken.get(rate))
 
     def _momentum(self, name: str, series: Mapping[str, np.ndarray], observer: BatchedObserver) -> BalancedQuantity:
         column = self._without_jumps(series[name], observer, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from polhode.results.audit.broken_loads import BrokenIntervals
 
@@ -27,17 +27,13 @@ class Integral(NamedTuple):
 
 
 def integral(
-    t: Float[np.ndarray, " n"],
-    rate: Float[np.ndarray, "n k"],
-    broken: BrokenIntervals | None = None,
-    jumps: Bool[np.ndarray, " intervals"] | None = None,
+    t: Float[np.ndarray, " n"], rate: Float[np.ndarray, "n k"], broken: BrokenIntervals | None = None
 ) -> Integral:
     """Of a rate that is sampled in the frames: by parabolas through three of them, of order 4 for equal steps.
 
     Each interval takes the mean of the parabolas on both sides; half of their difference, of order 3, bounds the error.
     For a jump of the rate between two frames, whose time is unknown, half of the jump is added. For too few frames, or
-    times that are not monotonic, the bound is infinite. In `broken` intervals parabolas are those of the
-    states alone. `jumps` are intervals in which the rate is known to jump.
+    times that are not monotonic, the bound is infinite. In `broken` intervals parabolas are those of the states alone.
     """
     if not is_integrable(t):
         return Integral(np.zeros_like(rate), np.full(len(t), np.inf))
@@ -58,8 +54,6 @@ def integral(
     halves[0], halves[-1] = halves[1], halves[-2]
     smooth = np.maximum.accumulate(np.max(np.abs(np.cumsum(thirds * 0.5 * halves, axis=0)), axis=1))
     open_ = _open(np.abs(steps), least, sizes)
-    if jumps is not None:
-        open_ = np.where(jumps, 0.5 * np.abs(steps) * least, open_)
     if broken is not None:
         open_[broken.rows] = np.maximum(open_[broken.rows], broken.open)
     doubt = smooth + _DEVIATIONS * np.sqrt(np.cumsum(open_**2))
