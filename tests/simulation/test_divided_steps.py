@@ -56,7 +56,6 @@ def error(formulation: str, method: Any) -> float:
     ("formulation", "method", "largest"),
     [
         ("minimal", "rkmk4", 2e-5),
-        pytest.param("minimal", "generalized-alpha", 5e-4, marks=pytest.mark.exhaustive),
         pytest.param("SO3xR3", "herk4", 2e-5, marks=pytest.mark.exhaustive),
     ],
 )
