@@ -76,8 +76,8 @@ class Ranking(NamedTuple):
             nearer = chosen[2] < own[2]
             rows.append(jax.tree.map(lambda a, b, nearer=nearer: jnp.where(nearer, a, b), chosen, own))
             chosen = jax.tree.map(lambda a, b, nearer=nearer: jnp.where(nearer, b, a), chosen, own)
-        ranked = jax.tree.map(lambda *x: jnp.stack(x), *rows)
-        return Ranking(*ranked, jnp.minimum(self.left_out, chosen[1].gap))
+        numbers, nearest, ways = jax.tree.map(lambda *x: jnp.stack(x), *rows)
+        return Ranking(numbers, nearest, ways, jnp.minimum(self.left_out, chosen[1].gap))
 
 
 class Selection(NamedTuple):
