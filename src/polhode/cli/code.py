@@ -47,7 +47,9 @@ Outputs = Annotated[
     typer.Option("--output", metavar="NAME", help="An output to write, all by default; may be repeated."),
 ]
 Word = Annotated[str | None, typer.Option("--name", help="What names in C begin with; that of the problem by default.")]
-Fmi = Annotated[str, typer.Option("--fmi", metavar="3.0|2.0", help="The version of FMI, if a .fmu is written.")]
+Fmi = Annotated[
+    str | None, typer.Option("--fmi", metavar="3.0|2.0", help="The version of FMI of a .fmu; 3.0 by default.")
+]
 Derivatives = Annotated[
     list[str] | None,
     typer.Option("--derivative", metavar="along|back", help="A derivative of the step to write; may be repeated."),
@@ -69,7 +71,7 @@ def code(
     parameter: Parameters = None,
     output: Outputs = None,
     name: Word = None,
-    fmi: Fmi = "3.0",
+    fmi: Fmi = None,
     derivative: Derivatives = None,
     quiet: Quiet = False,
 ) -> None:

@@ -39,7 +39,7 @@ def export_code(
     outputs: Sequence[str] | None = None,
     events: Sequence[Event] | Event = (),
     name: str | None = None,
-    fmi: str = "3.0",
+    fmi: str | None = None,
     derivatives: str | Sequence[str] = (),
 ) -> Path:
     """Writes the step of a method for a problem in C, and returns the path.
@@ -61,7 +61,7 @@ def export_code(
     - `outputs`: names of those to write, with `invariants.…` and `residuals.…`; all by default.
     - `events`: as for `simulate`; those that end a run or change the system can't be exported.
     - `name`: what names in C begin with, or the name of the unit's library; that of the problem by default.
-    - `fmi`: the version of FMI, "3.0" or "2.0", whose variables are single numbers.
+    - `fmi`: of a unit, the version of FMI: "3.0" by default, or "2.0", whose variables are single numbers.
     - `derivatives`: "along", the change of a step along changes of all that it depends on; "back", gradients from those
       after the step; or both. For states, those of the coordinates that states are stored in.
 
@@ -79,7 +79,11 @@ def export_code(
             f"There is no folder `{path.parent}` for `{path.name}`: make it, or choose another path."
         )
     is_unit = path.suffix == ".fmu"
-    standard = archive.STANDARDS[checks.choice("fmi", fmi, archive.STANDARDS)]
+    if fmi is not None and not is_unit:
+        raise ValueError(
+            f"`fmi` is the version of a unit, got {fmi!r} for `{path.name}`: take a path that ends in .fmu."
+        )
+    standard = archive.STANDARDS[checks.choice("fmi", "3.0" if fmi is None else fmi, archive.STANDARDS)]
     several = [derivatives] if isinstance(derivatives, str) else derivatives
     directions = checks.sequence("derivatives", several, "directions of derivatives")
     for each in directions:

@@ -1,4 +1,4 @@
-"""What header and source of exported code share: names, structs and declarations of functions."""
+"""Interface that header and source of exported code share: names, structs and declarations of functions."""
 
 from __future__ import annotations
 

@@ -92,4 +92,4 @@ DERIVATIVES = {
     "along": "/* The change of the carry after a step from this one, along changes of all that it depends on. */",
     "back": "/* Gradients of a function of the carry after a step from this one, from its gradient there. */",
 }
-"""What derivatives of a step are; integers of a carry have none, and zeros in their place."""
+"""Note on derivatives of a step; integers of a carry have none, and zeros in their place."""

@@ -328,7 +328,7 @@ def least_forces(
 
 
 def friction_bounds(normal: Float[Array, " k"], hold: Float[Array, " k"] | None) -> Float[Array, " k"]:
-    """What bounds friction with coefficients of 1: normal forces, or bounds of its own."""
+    """Bounds of friction with coefficients of 1: normal forces, or bounds of its own."""
     return normal if hold is None else jnp.where(hold >= 0, hold, normal)
 
 

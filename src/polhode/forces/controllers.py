@@ -46,7 +46,7 @@ class TrackingEffort(AbstractEffort):
         return self.proportional != 0
 
     def stiffest(self) -> TrackingEffort:
-        """What it is between its limits."""
+        """The controller without its limits."""
         return dataclasses.replace(self, force_limits=None)
 
     def effort(self, t: Array, s: Array, rate: Array) -> Float[Array, ""]:

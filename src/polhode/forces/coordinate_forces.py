@@ -85,7 +85,7 @@ class Stops(AbstractEffort):
         return self._push(below, -rate) - self._push(above, rate)
 
     def stiffest(self) -> SpringDamperEffort:
-        """What a stop is where it holds; nothing between infinite limits."""
+        """The spring and damper of a stop where it holds; nothing between infinite limits."""
         some = jnp.any(jnp.isfinite(self.limits), axis=-1)
         stiffness, damping = (jnp.where(some, x, 0.0) for x in (self.stiffness, self.damping))
         return SpringDamperEffort(self.coordinate, stiffness, jnp.zeros_like(stiffness), damping)
@@ -127,7 +127,7 @@ class Friction(AbstractEffort):
         return False
 
     def stiffest(self) -> SpringDamperEffort:
-        """What it is at rest."""
+        """The damper that it is at rest."""
         nothing = jnp.zeros_like(self.friction)
         return SpringDamperEffort(self.coordinate, nothing, nothing, self.friction / self.stick_velocity)
 
@@ -192,7 +192,7 @@ class Actuation(AbstractEffort):
         return self.bias[..., 1] != 0
 
     def stiffest(self) -> Actuation:
-        """What it is between its limits."""
+        """The drive without its limits."""
         return dataclasses.replace(self, force_limits=jnp.full_like(self.force_limits, jnp.inf) * jnp.array([-1, 1]))
 
     def effort(self, t: Array, s: Array, rate: Array) -> Float[Array, ""]:

@@ -73,7 +73,7 @@ def follow(old: ContactMemory, new: Neighbours) -> ContactMemory:
 
 
 class Sides(NamedTuple):
-    """What a particle brings to a contact, component by component.
+    """State of a particle for its contacts, component by component.
 
     - `x`, `v`, `omega`: place, velocity and angular velocity in the step. - `dv`, `domega`: what they gain until its
       end, empty without dampers. - `mass`: empty if all are alike.

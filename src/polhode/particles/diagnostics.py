@@ -140,7 +140,7 @@ class AbstractParticles(AbstractSphereInteractions):
         return {name: state[5][first + k] for k, name in enumerate(names)}
 
     def dissipation(self, state: State) -> dict[str, Array]:
-        """What contacts with history have dissipated since the start, by kind: damping, cohesion, sliding, rolling,
+        """Energy that contacts with history dissipated since the start, by kind: damping, cohesion, sliding, rolling,
         twisting, as far as their laws have them."""
         return self._accounts(state, self.lost_names, len(self.stored_names))
 

@@ -51,7 +51,7 @@ def _numbers(variable: Variable) -> Iterator[Variable]:
 
 
 def _model_description(unit: Unit) -> str:
-    """What the unit can do, its variables and their dependence."""
+    """Abilities of the unit, its variables and their dependence."""
     root = xml.Element("fmiModelDescription", attributes_of(unit, Fmi2.version), guid=unit.token)
     simulation = xml.SubElement(
         root,

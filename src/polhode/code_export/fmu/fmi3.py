@@ -42,7 +42,7 @@ class Fmi3(AbstractStandard):
 
 
 def _model_description(unit: Unit) -> str:
-    """What the unit can do, its variables and their dependence."""
+    """Abilities of the unit, its variables and their dependence."""
     root = xml.Element("fmiModelDescription", attributes_of(unit, Fmi3.version), instantiationToken=unit.token)
     xml.SubElement(
         root,

@@ -9,7 +9,7 @@ from polhode.code_export.interface import Interface
 from polhode.result_codes import Result
 
 MODEL = "model"
-"""What names of the code inside a unit begin with."""
+"""Beginning of names of the code inside a unit."""
 
 _TEXT = """\
 /* The model without what differs between models: its free numbers together, its variables as a table. */

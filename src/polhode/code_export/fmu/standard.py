@@ -1,4 +1,4 @@
-"""What versions of FMI have in common: a unit to describe, and elements of its description."""
+"""Parts that versions of FMI have in common: a unit to describe, and elements of its description."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all explicit methods for vector fields share."""
+"""Base of all explicit methods for vector fields."""
 
 from __future__ import annotations
 

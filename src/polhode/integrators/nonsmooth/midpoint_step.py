@@ -132,7 +132,7 @@ class FreeMotion(eqx.Module):
 
 
 class UnitResponse(eqx.Module):
-    """What unit impulses of the contacts do; nothing for contacts that can't act.
+    """Effects of unit impulses of the contacts; nothing for contacts that can't act.
 
     - `moved`: changes of velocity. - `shares`: impulses of the joints.
     """

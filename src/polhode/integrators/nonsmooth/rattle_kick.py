@@ -54,7 +54,7 @@ class KickEnd(NamedTuple):
 
 
 class KickPlace(NamedTuple):
-    """What follows from these: relative velocities before impacts, and impulses of joints in the second half."""
+    """Results of these: relative velocities before impacts, and impulses of joints in the second half."""
 
     before: Float[Array, "k rows"]
     joints: Multipliers

@@ -86,7 +86,7 @@ class _Step(eqx.Module):
 
 
 class _Pose(NamedTuple):
-    """What a round asks of its contact problem, by the round before.
+    """Data of the contact problem of a round, by the round before.
 
     - `free`: the velocity without impulses. - `velocity`: b of the problem.
     - `first_part`: impulses of impacts that this step completes. - `slides`: contacts whose friction goes on.

@@ -19,7 +19,7 @@ from polhode.spaces.component_arrays import Vectors, add, cross, dot, scale
 
 
 class History(NamedTuple):
-    """What contacts remember; parts that a law doesn't need are empty.
+    """Memory of contacts; parts that a law doesn't need are empty.
 
     - `adheres`, `wet`: 1 while an adhesive contact or a bridge holds, one array or none. - `tangential`, `rolling`:
       displacements of the springs in the plane of contact, three components. - `twisting`: of that about the normal.
@@ -150,7 +150,7 @@ class ContactLaw(eqx.Module):
         )
 
     def act(self, touch: Touch, history: History) -> Action:
-        """What acts at the end of a step, from the history at its start."""
+        """Forces and moments at the end of a step, from the history at its start."""
         normal, n = self.normal, touch.normal
         elastic, before, adheres = self._elastic(touch, history)
         c = 2 * normal.dashpot * normal.ratio * jnp.sqrt(touch.mass * elastic.stiffness)
@@ -212,7 +212,7 @@ class ContactLaw(eqx.Module):
 
 
 def _jump(changes: Array, touch: Touch, before: Elastic, after: Elastic) -> Array:
-    """What is lost when a contact is made or torn: work of the mean force less what is stored."""
+    """Energy that is lost when a contact is made or torn: work of the mean force less what is stored."""
     work = 0.5 * (before.force + after.force) * (touch.overlap - touch.before)
     return jnp.where(changes & (touch.h != 0), work - after.energy + before.energy, 0.0)
 

@@ -23,7 +23,7 @@ class Ends(NamedTuple):
 
 
 class Touch(NamedTuple):
-    """What laws of contact know; arrays with an element for each pair.
+    """Geometry and motion of pairs that touch, for laws of contact; arrays with an element for each pair.
 
     - `normal`: unit, from there to here. - `overlap`: of the surfaces, negative if they are apart; `before`: the same
       at the start of the step. - `radius`, `mass`: R₁R₂/(R₁+R₂) and m₁m₂/(m₁+m₂).

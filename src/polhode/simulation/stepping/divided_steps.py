@@ -1,8 +1,9 @@
 """Steps in parts where loads come into force within a short way, such as those of stops.
 
 A joint that runs into a stop with 13 rad/s passes the way over which its damper comes into force in 0.1 ms. Steps of
-2 ms of any method would see all of it or nothing, and have errors of order 1 there. So a step goes as far as the
-touch, through this way in a few parts, and on to its end. Others are whole, to the last bit.
+2 ms of any method would see all of it or nothing, and have errors of order 1 there. So a step of a method that is
+`divisible` goes as far as the touch, through this way in a few parts, and on to its end. Others are whole, to the
+last bit.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def _next_part(integrator: AbstractIntegrator, system: AbstractSystem, t: Array,
 
 
 def _together(before: StepInfo, info: StepInfo) -> StepInfo:
-    """What several parts say: the last code, the sum of their errors and iterations, the largest residual."""
+    """Information on several parts: the last code, the sum of their errors and iterations, the largest residual."""
 
     def both(function: Callable[[Array, Array], Array], a: Array | None, b: Array | None) -> Array | None:
         return None if a is None or b is None else function(a, b)
