@@ -184,8 +184,7 @@ def _modes(
         going = jnp.where(rubs[:, None], ways[:, disc], 0.0)
         ways = ways.at[:, disc].set(jnp.where(sticks[:, None], going, going + begins))
     force = jnp.where(largest > 0, largest, 1.0)
-    kept = jnp.where(held, forces, 0.0)
-    new = ContactModes(motion.labels, closed, held, ways, jnp.zeros(len(closed)), speed, force, kept, own)
+    new = ContactModes(motion.labels, closed, held, ways, jnp.zeros(len(closed)), speed, force, own)
     return new, solution.residual <= 1e3 * _TOLERANCE
 
 

@@ -49,8 +49,6 @@ class ContactModes(eqx.Module):
     """Modes of k contacts, which belong to features of shapes rather than to slots.
 
     - `labels`: of the features. - `closed`: which contacts are closed.
-    - `forces`: in rows that are held, where these modes began. Others are as near to these as they can be, so that
-      undetermined ones that obeyed the laws go on to do so.
     - `own`: slots whose friction has a bound of its own, as that of joints: it belongs to them, whatever they touch.
     - `held`: rows of relative velocities that are zero: normal ones of closed contacts, and those that stick.
     - `direction`: of velocities in rows that slide, unit vectors for each tangential part; zero for all others.
@@ -65,7 +63,6 @@ class ContactModes(eqx.Module):
     slack: Float[Array, " k"]
     speed: Float[Array, ""]
     force: Float[Array, ""]
-    forces: Float[Array, "k rows"]
     own: Bool[Array, " k"]
 
     @classmethod
@@ -80,7 +77,6 @@ class ContactModes(eqx.Module):
             jnp.zeros(k),
             jnp.ones(()),
             jnp.ones(()),
-            none,
             jnp.zeros(k, bool),
         )
 
@@ -89,10 +85,10 @@ class ContactModes(eqx.Module):
         same = jnp.where(labels[:, None] == self.labels[None, :], 1.0, 0.0)
         move = lambda x: jnp.einsum("ij,j...->i...", same, x.astype(float))  # noqa: E731
         stays = self.own[:, None] & (jnp.arange(self.held.shape[1]) > 0)
-        friction = lambda x: jnp.where(stays, x, move(x))  # noqa: E731
         return ContactModes(
-            labels, move(self.closed) > 0, friction(self.held) > 0, friction(self.direction), move(self.slack),
-            self.speed, self.force, friction(self.forces), self.own,
+            labels, move(self.closed) > 0, jnp.where(stays, self.held, move(self.held) > 0),
+            jnp.where(stays, self.direction, move(self.direction)), move(self.slack),
+            self.speed, self.force, self.own,
         )  # fmt: skip
 
 
@@ -183,7 +179,7 @@ class HeldContacts(AbstractContactSystem):
     With $u = Wv + \chi$, $M\dot v = f - B^T\mu + W^T\lambda$: $\dot u = 0$ in rows that are held, and
     $\lambda_T$ of sliding contacts is on the bound of friction, against $u_T$. Where $u_T$ passes through zero,
     the force goes on in its direction, so that it is smooth beyond the end of the slide.
-    Undetermined forces are those nearest to `ContactModes.forces`.
+    Undetermined forces are those of least norm.
 
     - `base`: the system. - `modes`: of its contacts. - `losses`: energy that impacts have taken so far.
     """
@@ -217,9 +213,7 @@ class HeldContacts(AbstractContactSystem):
         loaded = free_response.with_drag(drag)
         free, joints = free_response.push(free_response.accelerations(self.base, t, q, v), rub)
         missing = -(motion.kinematics.rows @ free + motion.bend)
-        first = jnp.where(modes.held, modes.forces, 0.0)
-        missing = missing - (loaded.delassus @ first.reshape(-1)).reshape(first.shape)
-        forces = first + least_forces(loaded.delassus, free_response.own, modes.held)(missing)
+        forces = least_forces(loaded.delassus, free_response.own, modes.held)(missing)
         vdot = free + jnp.einsum("ki,kin->n", forces, loaded.motions)
         joints = joints + jnp.einsum("ki,kim->m", forces, loaded.shares)
         return Balance(vdot, joints, forces + drag * forces[:, :1] + rub, motion.slips, modes)
