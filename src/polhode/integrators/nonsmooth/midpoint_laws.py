@@ -40,7 +40,7 @@ class Round(NamedTuple):
 
     - `change`: of the velocity, and `size` of what changes it, as roots of energies.
     - `slides`: contacts whose friction had a direction. - `may_slide`: those that may have one in the next round.
-    - `reaches`: contacts that closed in it.
+    - `reaches`: contacts that closed in it. - `wedged`: whether a round with such directions had no solution.
     """
 
     x: End
@@ -51,6 +51,7 @@ class Round(NamedTuple):
     slides: Bool[Array, " k"]
     may_slide: Bool[Array, " k"]
     reaches: Bool[Array, " k"]
+    wedged: Bool[Array, ""]
     number: Int[Array, ""]
 
 
@@ -69,11 +70,13 @@ class ClosedContacts(NamedTuple):
 def slide_directions(step: MidpointStep, last: Round, free: Vector, moved: Float[Array, "k_rows n"]) -> SlideDirections:
     """Friction of contacts that slide before and after, against the mean of both velocities.
 
-    Where it would press a contact more than its normal force opens it (Painlevé's region), nothing slides on.
+    Where it would press a contact more than its normal force opens it (Painlevé's region), nothing slides on; nor where
+    several contacts do that to each other, which a round without a solution shows.
     """
     before, after = step.slips_at_start()[:, 1:3], step.slips_at_end(last.x.velocity)[:, 1:3]
     # Friction with a bound of its own is along a line.
     goes_on = step.pressed & (step.first_part[:, 0] == 0) & ~step.impact.here & ~step.contacts.held_slots()
+    goes_on &= ~last.wedged
     # Smoothed friction has a direction of its own.
     goes_on = goes_on if step.smoothing is None else jnp.zeros_like(goes_on)
     on = persistent(narrow(goes_on, last.may_slide, last.number), before, after, step.slips(free))

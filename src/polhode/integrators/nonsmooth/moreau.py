@@ -193,8 +193,9 @@ class Moreau(AbstractTimeStepper):
         none, slips = jnp.zeros(len(guess), bool), step.slips(v)
         place = StepImpulses(guess, jnp.zeros(step.system.m), slips, slips)
         start = End(v, jnp.zeros_like(v), _read(step, place.joints))
+        no = jnp.asarray(False)
         first = Round(
-            start, place, jnp.asarray(jnp.inf), jnp.zeros(()), jnp.asarray(True), none, none, none, jnp.asarray(0)
+            start, place, jnp.asarray(jnp.inf), jnp.zeros(()), ~no, none, none, none, wedged=no, number=jnp.asarray(0)
         )
 
         # Friction of the first round knows no forces of joints.
@@ -225,7 +226,9 @@ class Moreau(AbstractTimeStepper):
         here = step.impact_rows
         shift = jnp.where(here, step.impact.delay[:, None] * impulses, 0.0).reshape(-1) @ response.moved
         joints = free.joints + impulses.reshape(-1) @ response.shares
-        change = step.norm(velocity - last.x.velocity)
+        # Another round has the law at the end of the step alone, which always has a solution.
+        fails = ~solution.solved & jnp.any(sliding.on)
+        change = jnp.where(fails, jnp.inf, step.norm(velocity - last.x.velocity))
         # Where directions of friction don't settle, as of slow sliding, the law at the end of the step takes over.
         doubtful = (last.number >= FREE_ROUNDS) & (last.number < STEADY_ROUNDS)
         settles = ~doubtful | (change <= SETTLES * last.change)
@@ -234,7 +237,8 @@ class Moreau(AbstractTimeStepper):
         place = StepImpulses(impulses, joints, jnp.where(here, hit, before), jnp.where(here, hit + gained, after))
         size, on = step.norm(v0) + step.norm(free.velocity - v0), sliding.on
         end = End(velocity, shift, _read(step, joints))
-        return Round(end, place, change, size, solution.solved, on, on & settles, closed.reaches, last.number + 1)
+        may_slide, wedged, number = on & settles, last.wedged | fails, last.number + 1
+        return Round(end, place, change, size, solution.solved, on, may_slide, closed.reaches, wedged, number)
 
     def interpolate(
         self, system: AbstractMechanical, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
