@@ -117,7 +117,8 @@ def pose_problem(
     short = -2 * law.restitution * approach <= jnp.abs(change[:, 0] + 2 * turn)
     bounces = reaches & (approach < 0) & (law.restitution > 0) & ~short
     # Shapes that have entered each other are left there, as pushing them out would add energy.
-    closing = -(jnp.maximum(step.contacts.gap, 0.0) + step.bend) / h
+    # Gaps of closed ones are noise, and points of one body that close each its own ask for motions no rigid body has.
+    closing = -(jnp.where(step.contacts.gap > step.closed, step.contacts.gap, 0.0) + step.bend) / h
     least = jnp.where(bounces, -law.restitution * approach - turn, closing)
     target = (without + step.turn).at[:, 0].set(without[:, 0] - least)
     target = target.at[:, 1:3].add(law.tangential_restitution[:, None] * before[:, 1:3])
