@@ -277,11 +277,13 @@ def test_a_hundred_boxes_come_to_rest():
     states = [run.bodies[f"box-{k}"] for k in range(count)]
     x, R = (np.stack([getattr(body, name)[-1] for body in states]) for name in ("position", "rotation"))
     assert overlap(x, R, 0.1) < 5e-3
-    weights = -run.contacts["floor"].force[-1, 2] / (count * G)
-    assert 0.5 < weights < 1 + 1e-6
-    # What the floor doesn't carry, friction of the walls does.
-    walls = sum(run.contacts[f"wall-{axis}-{sign}"].force[-1, 2] for axis in (0, 1) for sign in (1, -1))
-    assert np.isclose(weights - walls / (count * G), 1, atol=1e-3)
+    # What floor and walls don't carry of the weight, the heap gains in momentum, also in steps that are coarse.
+    surfaces = ("floor", *(f"wall-{axis}-{sign}" for axis in (0, 1) for sign in (1, -1)))
+    carried = -sum(run.contacts[name].force[1:] for name in surfaces)
+    momentum = sum(np.asarray(body.velocity) for body in states)
+    excess = np.diff(momentum, axis=0) / 0.005 + (0, 0, count * G) - carried
+    assert np.abs(excess).max() < 1e-8 * count * G
+    assert 0.5 < -run.contacts["floor"].force[-1, 2] / (count * G) < 1.01
     audit = run.audit()
     assert audit["unsolved_steps"].max_drift == 0
     assert audit["coarse_steps"].max_drift > 0
