@@ -95,9 +95,12 @@ def _next_part(integrator: AbstractIntegrator, system: AbstractSystem, t: Array,
         # The end of a part is where a force comes in, so its length has derivatives.
         length = jnp.where(divide, sense * jnp.where(divide, time, 0.0), left)
         carry, info = counted_angles.step(integrator, system, t + so_far.elapsed, length, so_far.carry)
+        elapsed = so_far.elapsed + length
+        renew = lambda carry: counted_angles.after_part(integrator, system, t + elapsed, carry)  # noqa: E731
+        carry = jax.lax.cond(divide | (so_far.number > 0), renew, lambda carry: carry, carry)
         info = _together(so_far.info, info)
         over = ~divide if info.result is None else ~divide | (info.result != 0)
-        return _Parts(carry, so_far.elapsed + length, so_far.number + 1, over, info)
+        return _Parts(carry, elapsed, so_far.number + 1, over, info)
 
     return part
 
