@@ -96,10 +96,10 @@ def _next_part(integrator: AbstractIntegrator, system: AbstractSystem, t: Array,
         left = h - so_far.elapsed
         sense = jnp.sign(h)
         least = _LEAST * jnp.abs(h)
-        time = jnp.maximum(system.onset_time(so_far.carry.state, sense), least)
-        divide = (time + least < jnp.abs(left)) & (so_far.number < _MOST - 1)
-        # The end of a part is where a force comes in, so its length has derivatives.
-        length = jnp.where(divide, sense * jnp.where(divide, time, 0.0), left)
+        rate = system.onset_rate(so_far.carry.state, sense)
+        divide = (rate * (jnp.abs(left) - least) > 1) & (so_far.number < _MOST - 1)
+        # The end of a part is where a force comes in, so its length has derivatives; those of what isn't taken are 0.
+        length = jnp.where(divide, sense * jnp.maximum(1 / jnp.where(divide, rate, 1.0), least), left)
         carry, info = counted_angles.step(integrator, system, t + so_far.elapsed, length, so_far.carry)
         elapsed = so_far.elapsed + length
         renew = lambda carry: counted_angles.after_part(integrator, system, t + elapsed, carry)  # noqa: E731
