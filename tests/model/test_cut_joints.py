@@ -101,5 +101,5 @@ def test_both_coordinates_move_alike(make: Callable[[], ph.Model]) -> None:
     for formulation in ("minimal", "SO3xR3"):
         run = ph.simulate(make().problem(formulation, t1=0.2), "herk4", h=5e-4)
         last[formulation] = np.array([run.bodies[name].position[-1] for name in run.bodies])
-    assert np.ptp(run.bodies[list(run.bodies)[0]].position, axis=0).max() > 1e-3
+    assert np.ptp(run.bodies[next(iter(run.bodies))].position, axis=0).max() > 1e-3
     np.testing.assert_allclose(last["minimal"], last["SO3xR3"], atol=1e-9)
