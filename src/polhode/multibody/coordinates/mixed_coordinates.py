@@ -151,6 +151,9 @@ class MixedCoordinates(AbstractCoordinates):
     def joint_coordinates(self, q: Point) -> dict[tuple[str, str], Float[Array, ""]]:
         return self.tree.joint_coordinates(q[1])
 
+    def joint_rates(self, v: Vector) -> dict[tuple[str, str], Float[Array, ""]]:
+        return self.tree.joint_rates(self._split(v)[1])
+
     def force_along(self, t: Array, q: Point, v: Vector, joint: str, name: str) -> Float[Array, ""] | None:
         return self.tree.force_along(t, q[1], self._split(v)[1], joint, name)
 
