@@ -210,7 +210,7 @@ class GeneralizedAlpha(AbstractIntegrator):
         return carry._replace(memory=memory, multipliers=multipliers if system.m else None)
 
     def after_part(self, system: AbstractMechanical, t: Array, carry: Carry) -> Carry:
-        """Accelerations begin anew, and velocities lose their part across constraints.
+        """Accelerations begin again with a = v̇, and velocities lose their part across constraints.
 
         Both belong to the length of the last step: (a - v̇)/h of a short one is as large as the change of forces over
         h, and velocities of index 3 that are O(h²) across constraints turn into accelerations O(h²/h') of a next step
