@@ -225,7 +225,6 @@ def test_what_cannot_be_exported_is_refused_by_name_with_a_remedy(tmp_path):
     top = ph.problems.get("heavy-top")
     refused("`derivatives` must be", tmp_path, top, derivatives="forward")
     refused("`derivatives` must be a list", tmp_path, top, derivatives=None)
-    refused("Units .* have no `derivatives`", tmp_path, top, file="x.fmu", derivatives="along")
     refused("`fmi` is the version of a unit", tmp_path, top, fmi="2.0")
     refused("must end in .c, .so", tmp_path, top, file="x.zip")
     refused("`h` must be positive", tmp_path, top, h=-1.0)

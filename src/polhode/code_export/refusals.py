@@ -71,12 +71,13 @@ def check_exchange(task: Task) -> None:
     """Raises ValueError for systems whose motion the solver of another program can't follow."""
     source, system = task.run_system.source, task.run_system.system
     remedy = "Leave out `exchange`: units for co-simulation bring their method along."
-    if "position" in source.residuals(task.t0, task.run_system.conversion.to_source(task.state0)):
+    to_source, t = task.run_system.conversion.to_source, jnp.asarray(task.t0)
+    if "position" in jax.eval_shape(lambda state: source.residuals(t, to_source(state)), task.state0):
         raise ValueError(
             "Solvers of other programs don't keep the constraints of this model, so that it would fall apart slowly. "
             f"{remedy} Or take joint coordinates, `formulation='minimal'`, if nothing is a closed loop."
         )
-    if system.velocity(jnp.asarray(task.t0), task.state0) is None:
+    if jax.eval_shape(lambda state: system.velocity(t, state), task.state0) is None:
         raise ValueError(f"States of this {system.kind_name} don't determine their rates. {remedy}")
     if system.counts:
         raise ValueError(
