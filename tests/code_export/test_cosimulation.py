@@ -73,7 +73,7 @@ def test_a_problem_and_a_unit_tend_to_the_system_that_they_are(unit):
         assert run.t[-1] == 0.5
         assert len(run.t) == len(run.outputs[ANGLE]) == 256 // every + 1
         errors[every] = np.abs([run.outputs[ANGLE][-1], run.unit[AXLE][-1]] - exact)
-    assert np.all(errors[1] < 0.01)
+    assert np.all(errors[1] < 0.02)
     for coarse, fine in ((4, 2), (2, 1)):
         np.testing.assert_allclose(errors[coarse] / errors[fine], 2.0, atol=0.15)
     solved = ph.load_fmu(unit, start={"stiffness": 20.0}, kind="model exchange", tolerance=1e-9)
@@ -88,17 +88,19 @@ def test_a_problem_and_a_unit_tend_to_the_system_that_they_are(unit):
 
 @needs_compiler
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("method", ["rkmk4", "generalized-alpha"])
-def test_steps_between_communication_points_are_those_of_runs(method, unit):
+def test_steps_between_communication_points_are_those_of_runs(unit):
     """By hand, with a run of each for every interval."""
-    run = ph.cosimulate(arm(), method, ph.load_fmu(unit, start={"stiffness": 20.0}), h=H, every=8, **WIRES)
+    alone = ph.cosimulate(arm(), "generalized-alpha", ph.load_fmu(unit), h=H, every=8, **WIRES | {"from_unit": {}})
+    expected = ph.simulate(arm(), "generalized-alpha", h=H).outputs["joint_positions"][::8, 0]
+    np.testing.assert_array_equal(alone.outputs[ANGLE], expected)
+    run = ph.cosimulate(arm(), "rkmk4", ph.load_fmu(unit, start={"stiffness": 20.0}), h=H, every=8, **WIRES)
     problems = [arm(), wheel().replace(stiffness=20.0)]
     states, angles = [p.state0 for p in problems], [0.0, 0.0]
     for k in range(6):
-        for i, (name, by, step) in enumerate((("target", method, H), ("angle", "rkmk4", H / 4))):
+        for i, (name, step) in enumerate((("target", H), ("angle", H / 4))):
             problem = problems[i].replace(**{name: angles[1 - i]})
             t0, t1 = 8 * k * H, 8 * (k + 1) * H
-            leg = ph.simulate(problem, by, h=step, t0=t0, t1=t1, state0=states[i], save_every=None)
+            leg = ph.simulate(problem, "rkmk4", h=step, t0=t0, t1=t1, state0=states[i], save_every=None)
             states[i] = jax.tree.map(lambda x: x[-1], leg.state)
         angles = [float(state[0][0][0]) for state in states]
         assert run.outputs[ANGLE][k + 1] == pytest.approx(angles[0], rel=1e-12)
@@ -110,7 +112,7 @@ def test_steps_between_communication_points_are_those_of_runs(method, unit):
 @pytest.mark.exhaustive
 def test_wrong_names_shapes_and_platforms_are_refused_and_failures_reported(unit, tmp_path):
     loaded = ph.load_fmu(unit)
-    with pytest.raises(ValueError, match="no variable of unit `wheel.fmu` 'stifness'. Did you mean `stiffness`"):
+    with pytest.raises(ValueError, match=r"no variable of unit `wheel\.fmu` 'stifness'\. Did you mean `stiffness`"):
         ph.load_fmu(unit, start={"stifness": 1.0})
     refused("no input of the unit 'angel'.*Did you mean `angle`", unit=loaded, to_unit={"angel": ANGLE})
     refused("no output of the problem 'angle'.*`joint_positions", unit=loaded, to_unit={"angle": "angle"})
@@ -123,24 +125,29 @@ def test_wrong_names_shapes_and_platforms_are_refused_and_failures_reported(unit
     taken = ph.load_fmu(unit, start={"joint_positions.axle.angle": 1.0})
     refused("computes `joint_positions.axle.angle` itself", unit=taken, **WIRES)
     # Without its library, with one for another platform, and for one kind only.
-    for folder, words in ((None, "no library, and none for"), ("binaries/riscv64-linux/", "those for riscv64-linux, and none")):
+    for folder, words in (
+        (None, "no library, and none for"),
+        ("binaries/x86_64-windows/", "libraries for x86_64-windows, and"),
+    ):
         other = tmp_path / "other.fmu"
         with zipfile.ZipFile(unit) as before, zipfile.ZipFile(other, "w") as after:
             for name in before.namelist():
                 if not name.startswith("binaries/"):
                     after.writestr(name, before.read(name))
             if folder:
-                after.writestr(f"{folder}wheel.so", b"")
+                after.writestr(f"{folder}wheel.dll", b"")
         with pytest.raises(ValueError, match=f"{words}.*fmpy compile"):
             ph.load_fmu(other)
     stop = ph.Event(lambda t, state: t - 0.1, terminal=True, name="stop")
     ends = ph.export_code(wheel(), "rkmk4", tmp_path / "ends.fmu", h=H, inputs="angle", events=stop)
     with pytest.raises(ValueError, match="is for co-simulation only"):
         ph.load_fmu(ends, kind="model exchange")
-    with pytest.raises(ph.UnitError, match="`ends.fmu` failed between t = 0.09.*event_reached"):
+    with pytest.raises(ph.UnitError, match=r"`ends\.fmu` failed between t = 0\.09.*event_reached"):
         ph.cosimulate(arm(), "rkmk4", ph.load_fmu(ends), h=H, **WIRES)
     # Of the version before, whose units have numbers only.
-    old = ph.export_code(wheel(), "rkmk4", tmp_path / "old.fmu", h=H / 4, inputs="angle", parameters="stiffness", fmi="2.0")
+    old = ph.export_code(
+        wheel(), "rkmk4", tmp_path / "old.fmu", h=H / 4, inputs="angle", parameters="stiffness", fmi="2.0"
+    )
     given = {"stiffness": 20.0}
     first = ph.cosimulate(arm(), "rkmk4", ph.load_fmu(old, start=given), h=H, every=8, **WIRES)
     second = ph.cosimulate(arm(), "rkmk4", ph.load_fmu(unit, start=given), h=H, every=8, **WIRES)

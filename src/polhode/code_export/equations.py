@@ -195,7 +195,8 @@ def _functions(stepper: AbstractStepper) -> EventFunctions:
 
 def _respond(stepper: AbstractStepper, system: AbstractSystem, carry: Any) -> tuple[Any, Array, Array]:
     """The carry after the events at its time, whether any has happened, and a `Result` code."""
-    assert isinstance(stepper, EventDetectingStepper) and stepper.responses is not None
+    assert isinstance(stepper, EventDetectingStepper)
+    assert stepper.responses is not None
     functions, (t, state) = stepper.functions, _now(carry)
     p: Progress = carry.progress
     events: EventState = p.events

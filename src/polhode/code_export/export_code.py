@@ -66,8 +66,8 @@ def export_code(
     - `name`: what names in C begin with, or the name of the unit's library; that of the problem by default.
     - `fmi`: of a unit, the version of FMI: "3.0" by default, or "2.0", whose variables are single numbers.
     - `derivatives`: "along", the change of a step along changes of all that it depends on; "back", gradients from those
-      after the step; or both. For states, those of the coordinates that states are stored in. Of a unit, directional and
-      adjoint derivatives of outputs, and of rates of states with `exchange`; FMI 2.0 has those along only.
+      after the step; or both. For states, those of the coordinates that states are stored in. Of a unit, they are
+      directional and adjoint derivatives of outputs, and with `exchange` of rates; FMI 2.0 has those along only.
     - `exchange`: whether programs may solve the equations of a unit themselves: of a model without constraints.
 
     **Raises** ValueError for what can't be exported, with the reason and a remedy, before anything is computed;

@@ -204,9 +204,7 @@ class _Recorder:
 
     # --- functions ----------------------------------------------------------------------------------------------------
 
-    def record(
-        self, begin: Carry, outputs: Any, restarts: bool, equations: EquationRequest | None
-    ) -> ExportedStep:
+    def record(self, begin: Carry, outputs: Any, restarts: bool, equations: EquationRequest | None) -> ExportedStep:
         """All functions; `begin`: the carry at the start."""
         state = jax.tree.map(np.asarray, self.task.state0)
         at, state_at, leaves_call = self._dependence()

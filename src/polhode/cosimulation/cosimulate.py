@@ -51,12 +51,12 @@ def cosimulate(
     to_unit: Mapping[str, str],
     from_unit: Mapping[str, str],
 ) -> Cosimulation:
-    """Runs a problem beside a unit of another program, which is a controller, a load, or a system that it is coupled to.
+    """Runs a problem beside a unit of another program: a controller, a load, or a system that it is coupled to.
 
-    At communication points the unit gets outputs of the problem; then parameters of the problem get outputs of the unit,
-    which may follow from its inputs at once, as those of controllers do. Both keep them until the next point and make
-    their steps at the same time. So the coupling has order 1 in the length of communication steps, and adds or takes
-    energy of that order, whatever the method; a sampled controller is what it is.
+    At communication points the unit gets outputs of the problem; then parameters of the problem get outputs of the
+    unit, which may follow from its inputs at once, as those of controllers do. Both keep them until the next point and
+    make their steps at the same time. So the coupling has order 1 in the length of communication steps, and adds or
+    takes energy of that order, whatever the method; a sampled controller is what it is.
 
     **Arguments:**
 
@@ -178,8 +178,8 @@ def _check_shapes(free: FreeNumbers, sources: Mapping[str, str], unit: Unit) -> 
         shape = unit.outputs[sources[name]]
         if int(np.prod(shape, dtype=int)) != np.size(like):
             raise ValueError(
-                f"Parameter {name!r} has shape {np.shape(like)}, and output {sources[name]!r} of the unit {shape}: they "
-                "must have the same number of elements."
+                f"Parameter {name!r} has shape {np.shape(like)}, and output {sources[name]!r} of the unit {shape}: "
+                "they must have the same number of elements."
             )
 
 

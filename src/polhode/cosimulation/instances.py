@@ -96,8 +96,8 @@ class AbstractInstance(abc.ABC):
         try:
             yield
         except (FMICallException, RuntimeError) as error:
-            said = f" It says: {self.messages[-1]}" if self.messages else ""
-            raise UnitError(f"Unit `{self.unit.path.name}` failed {where}: {error}.{said}") from error
+            quotation = f" It says: {self.messages[-1]}" if self.messages else ""
+            raise UnitError(f"Unit `{self.unit.path.name}` failed {where}: {error}.{quotation}") from error
 
     def _ends(self, t: float) -> RuntimeError:
         return RuntimeError(f"it ends its run at t = {t:g}")
@@ -137,7 +137,7 @@ class Equations(AbstractInstance):
             get_z=self.fmu.getEventIndicators,
             get_nominals=self.fmu.getNominalsOfContinuousStates,
             set_time=self.fmu.setTime,
-            input=_Held(),
+            input=_ConstantInputs(),
             startTime=t0,
             maxStep=float("inf"),
             relativeTolerance=self.unit.tolerance,
@@ -177,7 +177,7 @@ class Equations(AbstractInstance):
         return following
 
 
-class _Held:
+class _ConstantInputs:
     """Inputs that keep their values."""
 
     def apply(self, *_: Any, **__: Any) -> None:

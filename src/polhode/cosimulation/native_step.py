@@ -46,13 +46,13 @@ class NativeStep:
         parameters, inputs = (Layout(x).pack(x) for x in values)
         return parameters, inputs
 
-    def _changed(self, values: Values) -> np.ndarray:
+    def _free_arrays(self, values: Values) -> np.ndarray:
         """Arrays of the model and of the initial state for these values."""
         return self._call("change", *self._values(values)) if "change" in self._calls else np.empty(0, np.int64)
 
     def start(self, values: Values) -> np.ndarray:
         """The carry at the start of the run."""
-        step, changed = self._step, self._changed(values)
+        step, changed = self._step, self._free_arrays(values)
         leaves, structure = jax.tree.flatten(step.task.state0)
         state, at = [np.asarray(x) for x in leaves], self._now
         for k in step.free_state:
@@ -65,11 +65,11 @@ class NativeStep:
 
     def jump(self, carry: np.ndarray, values: Values) -> np.ndarray:
         """The carry after inputs have jumped."""
-        return self._call("restart", self._numbers, np.concatenate((self._changed(values)[: self._now], carry)))
+        return self._call("restart", self._numbers, np.concatenate((self._free_arrays(values)[: self._now], carry)))
 
     def advance(self, carry: np.ndarray, values: Values, count: int) -> tuple[np.ndarray, Result]:
         """The carry after some steps, and a code that isn't 0 if they have failed before."""
-        now = np.concatenate((self._changed(values)[: self._now], carry))
+        now = np.concatenate((self._free_arrays(values)[: self._now], carry))
         for _ in range(count):
             last = self._progress(now).n + 1
             control, target = np.array([last, np.iinfo(np.int64).max, 0, 0, 0, 1], np.int64), np.zeros(1)

@@ -69,7 +69,9 @@ def load_fmu(
         each for each, part in zip(KINDS, (description.coSimulation, description.modelExchange), strict=True) if part
     ]
     if not offers:
-        raise ValueError(f"`{path.name}` is neither for co-simulation nor for model exchange; export it for one of both.")
+        raise ValueError(
+            f"`{path.name}` is neither for co-simulation nor for model exchange; export it for one of both."
+        )
     kind = offers[0] if kind is None else checks.choice("kind", kind, KINDS)
     if kind not in offers:
         raise ValueError(f"`{path.name}` is for {offers[0]} only: leave `kind` out.")
@@ -84,7 +86,9 @@ def load_fmu(
         str(description.modelName),
         str(description.fmiVersion),
         kind,
-        *(_shapes(description, causality) for causality in ("input", "output", "parameter")),
+        _shapes(description, "input"),
+        _shapes(description, "output"),
+        _shapes(description, "parameter"),
         values,
         float(checks.positive("tolerance", tolerance, (), "of the solver")),
         description,
@@ -113,15 +117,18 @@ def _read(fmpy: Any, path: Path) -> Any:
 
 def _check_platform(fmpy: Any, path: Path) -> None:
     """Raises ValueError for units without a library for this platform."""
-    platforms = fmpy.supported_platforms(str(path))
-    if {fmpy.platform, fmpy.platform_tuple} & set(platforms):
+    with zipfile.ZipFile(path) as archive:
+        names = [name.split("/") for name in archive.namelist()]
+    binaries = sorted({name[1] for name in names if name[0] == "binaries" and len(name) == 3 and name[2]})
+    # FMI 2.0 and 3.0 have other names for platforms.
+    if {fmpy.platform, fmpy.platform_tuple} & set(binaries):
         return
-    binaries = [each for each in platforms if each != "c-code"]
-    others = f"those for {', '.join(binaries)}" if binaries else "no library"
-    remedy = f"It has sources: `fmpy compile {path.name}` makes one. " if "c-code" in platforms else ""
+    others = f"libraries for {', '.join(binaries)}" if binaries else "no library"
+    has_sources = any(name[0] == "sources" and name[-1].endswith(".c") for name in names)
+    remedy = f"It has sources: `fmpy compile {path.name}` makes one. Or export" if has_sources else "Export"
     raise ValueError(
-        f"Unit `{path.name}` has {others}, and none for this platform, {fmpy.platform_tuple}. {remedy}"
-        "Or export it for this platform."
+        f"Unit `{path.name}` has {others}, and none for this platform, {fmpy.platform_tuple}. {remedy} it for this "
+        "platform."
     )
 
 
@@ -135,18 +142,18 @@ def _shape(variable: Any) -> tuple[int, ...]:
     return tuple(int(n) for n in getattr(variable, "shape", None) or ())
 
 
-def check_names(what: str, given: Any, find: Callable[[str], Any]) -> dict[str, str]:
+def check_names(what: str, names: Any, find: Callable[[str], Any]) -> dict[str, str]:
     """A mapping of names to names, each of which `find` looks up or raises for.
 
     Raises ValueError for other values.
     """
-    if not isinstance(given, Mapping):
-        raise ValueError(f"`{what}` must be a dictionary of names, got {short_repr(given)}.")
-    for key, value in given.items():
+    if not isinstance(names, Mapping):
+        raise ValueError(f"`{what}` must be a dictionary of names, got {short_repr(names)}.")
+    for key, value in names.items():
         checks.word(what, key, "name of what is set")
         checks.word(what, value, "name of what it is set to")
         find(value)
-    return dict(given)
+    return dict(names)
 
 
 def flat(value: Any) -> list[float]:

@@ -78,10 +78,13 @@ class _Source:
     def _functions(self) -> list[str]:
         now, keep = "const double *values, const model_carry *carry", "const double *values, model_carry *carry"
         n = self.parameters + self.inputs
-        along = ["slot d_parameters[%d], d_inputs[%d], d_t[1], d_s[%d];" % self._sizes(self.state)]
+        along = [f"slot {_slots(d_parameters=self.parameters, d_inputs=self.inputs, d_t=1, d_s=self.state)};"]
         along += [*_copy("d_parameters", "d_values", self.parameters), "d_t[0].number = d_time;"]
-        along += [*_copy("d_inputs", f"d_values + {self.parameters}", self.inputs), *_copy("d_s", "d_state", self.state)]
-        back = [f"slot d_r[{max(self.rates, 1)}], d_o[{max(self.outputs, 1)}];"]
+        along += [
+            *_copy("d_inputs", f"d_values + {self.parameters}", self.inputs),
+            *_copy("d_s", "d_state", self.state),
+        ]
+        back = [f"slot {_slots(d_r=self.rates, d_o=self.outputs)};"]
         back += [*_copy("d_r", "d_rates", self.rates), *_copy("d_o", "d_outputs", self.outputs)]
         d_along = ("d_parameters", "d_inputs", "d_t", "d_s")
         changes = "const double *d_values, double d_time, const double *d_state, double *d_rates, double *d_outputs"
@@ -114,7 +117,10 @@ class _Source:
                 "void",
                 "along",
                 f"{now}, {changes}",
-                [*_copy("d_rates", "results", self.rates), *_copy("d_outputs", f"results + {self.rates}", self.outputs)],
+                [
+                    *_copy("d_rates", "results", self.rates),
+                    *_copy("d_outputs", f"results + {self.rates}", self.outputs),
+                ],
                 before=along,
                 more=d_along,
             ),
@@ -137,9 +143,6 @@ class _Source:
     def _indicators(self) -> int:
         return 0 if self.equations is None else self.equations.indicators
 
-    def _sizes(self, last: int) -> tuple[int, int, int]:
-        return max(self.parameters, 1), max(self.inputs, 1), max(last, 1)
-
     def _function(
         self,
         kind: str,
@@ -155,9 +158,9 @@ class _Source:
         program = self.programs.get(key)
         if program is None:
             return "\n".join((head, *(f"  {line}" for line in otherwise), "}"))
-        sizes = *self._sizes(self.carry), max(self.results[key], 1), max(program.workspace, 1)
+        sizes = {"parameters": self.parameters, "inputs": self.inputs, "now": self.carry, "results": self.results[key]}
         lines = [
-            "slot parameters[%d], inputs[%d], now[%d], results[%d], workspace[%d];" % sizes,
+            f"slot {_slots(**sizes, workspace=program.workspace)};",
             *_copy("parameters", "values", self.parameters),
             *_copy("inputs", f"values + {self.parameters}", self.inputs),
             *_copy("now", "carry", self.carry),
@@ -166,6 +169,11 @@ class _Source:
             *after,
         ]
         return "\n".join((head, *(f"  {line}" for line in lines), "}"))
+
+
+def _slots(**sizes: int) -> str:
+    """Declarations of arrays, which have at least one element."""
+    return ", ".join(f"{name}[{max(size, 1)}]" for name, size in sizes.items())
 
 
 def _copy(target: str, source: str, count: int) -> list[str]:

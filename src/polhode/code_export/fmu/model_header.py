@@ -86,9 +86,7 @@ static inline void read_model(const model_values *values, const model_carry *car
 """
 
 
-def model_header(
-    interface: Interface, variables: Sequence[Variable], token: str, equations: Equations | None
-) -> str:
+def model_header(interface: Interface, variables: Sequence[Variable], token: str, equations: Equations | None) -> str:
     """The header, for code whose names begin with `MODEL`."""
     states = [each for each in variables if each.causality == "state"]
     numbers = [repr(each.nominal) for each in states for _ in range(each.size)]
