@@ -57,6 +57,8 @@ def error(formulation: str, method: Any) -> float:
     [
         ("minimal", "rkmk4", 2e-5),
         pytest.param("SO3xR3", "herk4", 2e-5, marks=pytest.mark.exhaustive),
+        pytest.param("minimal", "generalized-alpha", 5e-4, marks=pytest.mark.exhaustive),
+        ("SO3xR3", "generalized-alpha", 5e-4),
     ],
 )
 def test_a_stop_is_resolved_by_steps_that_are_longer(formulation: str, method: str, largest: float) -> None:
