@@ -24,6 +24,7 @@ from polhode.particles.laws.resistance import RollingResistance as RollingResist
 from polhode.particles.laws.resistance import TwistingResistance as TwistingResistance
 from polhode.particles.laws.tangential import Mindlin as Mindlin
 from polhode.particles.laws.tangential import TangentialSpring as TangentialSpring
+from polhode.particles.mesh_walls import Mesh as Mesh
 from polhode.particles.model_particles import ParticleGroup as ParticleGroup
 from polhode.particles.sharding import ShardedParticles as ShardedParticles
 from polhode.particles.sharding import sharded as sharded
@@ -31,4 +32,5 @@ from polhode.particles.system import Particles as Particles
 from polhode.particles.walls import AbstractWall as AbstractWall
 from polhode.particles.walls import Box as Box
 from polhode.particles.walls import Cylinder as Cylinder
+from polhode.particles.walls import MovingWall as MovingWall
 from polhode.particles.walls import Plane as Plane

@@ -24,11 +24,17 @@ def per_particle(name: str, value: Any, n: int, description: str) -> Float[Array
     return checks.positive(name, value, (n,), description)
 
 
-def walls_of(walls: Sequence[AbstractWall], contact: Any) -> tuple[AbstractWall, ...]:
-    """Walls as a tuple. Raises ValueError for others, and for a contact constant of zero."""
+def walls_of(walls: Sequence[AbstractWall], contact: Any, has_law: bool = False) -> tuple[AbstractWall, ...]:
+    """Walls as a tuple. Raises ValueError for others, for a contact constant of zero, and for a law that's missing."""
     walls = (walls,) if isinstance(walls, AbstractWall) else walls
     if not isinstance(walls, Sequence) or any(not isinstance(wall, AbstractWall) for wall in walls):
         raise ValueError(f"`walls` must be walls of `polhode.particles`, such as `Plane`, got {short_repr(walls)}.")
+    for wall in walls:
+        if wall.needs_law and not has_law:
+            raise ValueError(
+                f"A `{type(wall).__name__}` needs a `ContactLaw` as `wall_contact` (or `contact`) of `Particles`: "
+                "a constant has no friction, and models take `Plane`, `Box` and `Cylinder` at rest."
+            )
     if walls and checks.is_concrete(contact) and not np.any(np.asarray(contact)):
         raise ValueError("Walls need `wall_contact` (or `contact`) greater than zero, or they push nobody back.")
     return tuple(walls)

@@ -14,9 +14,15 @@ from polhode import checks
 from polhode.compiler.cache.program_cache import xla_jit
 from polhode.particles import bonds, contacts
 from polhode.particles.bonds import Pair
+from polhode.particles.contact_history import courses
 from polhode.particles.interactions import AbstractSphereInteractions
+from polhode.particles.laws.contact_law import ContactLaw
+from polhode.particles.laws.hooke import Hooke
+from polhode.particles.walls import POSE, MovingWall
 from polhode.spaces.component_arrays import Vectors, columns, select, subtract
 from polhode.systems.base import Observable, State
+from polhode.systems.separable import Loads, Motion, PoseComponents
+from polhode.time_functions import breakpoints_of
 
 OVERLAP = 0.3
 """Largest overlap of particles at the start, relative to their reach."""
@@ -68,7 +74,11 @@ class AbstractParticles(AbstractSphereInteractions):
         whole = () if self.limits is None and not self.has_history else (self.intact,)
         accounts = ()
         if self.has_history:
-            accounts = (jnp.zeros(len(self.stored_names) + len(self.lost_names), dtype),)
+            still = jnp.zeros(POSE, dtype).at[3].set(1)
+            accounts = (
+                jnp.zeros(len(self.stored_names) + len(self.flow_names), dtype),
+                jnp.tile(still, self.moving_walls),
+            )
         places = map(self.to_storage_order, (jnp.asarray(positions, dtype), q, *parts))
         return self.states(*places, *whole, *accounts)
 
@@ -92,10 +102,23 @@ class AbstractParticles(AbstractSphereInteractions):
             room = self.n if self.n < 64 else 4 * self.capacity
             depth, members = map(np.asarray, _overlaps(self, x, room))
             self._refuse_overlap(depth, lambda k: self._both(k % self.n, members.reshape(-1)[k]))
-        for wall in self.walls:
-            depth = np.stack([np.asarray(1 - 2 * d / self.diameters) for d, _ in wall.faces(columns(x))])
-            name = type(wall).__name__
+        if self.wall_law is not None:
+            ways, _ = courses(self.walls, self._standing(t, state), jnp.asarray(state[6]))
+        for k, wall in enumerate(self.walls):
+            points, law = columns(x), self.wall_law or ContactLaw(Hooke(1.0))
+            if self.wall_law is not None and ways[k] is not None:
+                points = ways[k].wall.local(ways[k].start, points)
+            memory = wall.start(law, self.n, x.dtype)
+            meetings = wall.meet(points, points, 0.5 * self.diameters, memory).meetings
+            depth = np.concatenate([np.atleast_2d(np.asarray(1 - 2 * m.distance / self.diameters)) for m in meetings])
+            name = type(wall.at_rest).__name__
             self._refuse_overlap(depth, lambda k, name=name: f"Particle {self.user_number(k % self.n)} and a {name}")
+
+    def _standing(self, t: Any, state: State) -> Motion:
+        """No motion at a state."""
+        x, q, v, omega = (columns(jnp.asarray(part)) for part in state[:4])
+        zero = (jnp.zeros_like(self.masses),) * 3
+        return Motion(PoseComponents(x, q), v, omega, jnp.zeros((), x[0].dtype), Loads(zero, zero), jnp.asarray(t))
 
     def _both(self, i: Any, j: Any) -> str:
         return "Particles {} and {}".format(*sorted(self.user_number(int(k)) for k in (i, j)))
@@ -144,6 +167,10 @@ class AbstractParticles(AbstractSphereInteractions):
         twisting, as far as their laws have them."""
         return self._accounts(state, self.lost_names, len(self.stored_names))
 
+    def wall_work(self, state: State) -> Array:
+        """Work that walls in motion did since the start."""
+        return state[5][-1] if self.moving_walls else jnp.zeros((), self.masses.dtype)
+
     def _contact_energy(self, x: Vectors, d: Vectors, whole: Any) -> Array:
         total = jnp.zeros((), self.masses.dtype)
         if self.touching:
@@ -171,7 +198,7 @@ class AbstractParticles(AbstractSphereInteractions):
     @property
     def conservative(self) -> bool:
         """Whether nothing is damped and nothing breaks."""
-        return not self.damped and self.limits is None and not self.lost_names
+        return not self.damped and self.limits is None and not self.lost_names and not self.moving_walls
 
     @property
     def kept_momenta(self) -> tuple[str, ...]:
@@ -190,7 +217,12 @@ class AbstractParticles(AbstractSphereInteractions):
         }
         if self.has_history:
             observables["dissipation"] = lambda t, s: self.dissipation(s)
+        if self.moving_walls:
+            observables["wall_work"] = lambda t, s: self.wall_work(s)
         return observables if self.limits is None else {**observables, "whole": lambda t, s: self.of_bonds(s[4])}
+
+    def breakpoints(self) -> tuple[float, ...]:
+        return breakpoints_of(*(wall for wall in self.walls if isinstance(wall, MovingWall)))
 
     @property
     def picture(self) -> dict[str, Any] | None:
@@ -206,8 +238,9 @@ class AbstractParticles(AbstractSphereInteractions):
     def invariants(self) -> dict[str, Observable]:
         energy = super().invariants() if self.conservative else {}
         outputs = self.outputs()
-        if self.lost_names and not self.damped and self.limits is None:
-            energy = {"energy_balance": lambda t, s: self.energy(s) + sum(self.dissipation(s).values())}
+        if (self.lost_names or self.moving_walls) and not self.damped and self.limits is None:
+            balance = lambda s: self.energy(s) + sum(self.dissipation(s).values()) - self.wall_work(s)  # noqa: E731
+            energy = {"energy_balance": lambda t, s: balance(s)}
         return {**energy, **{name: outputs[name] for name in self.kept_momenta}}
 
     # --- stable steps -----------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from polhode.particles.bonds import Constants, Pair, Shear, Slots
 from polhode.particles.contact_history import ContactMemory, Total, add_pairs, add_walls, follow
 from polhode.particles.laws.contact_law import ContactLaw
 from polhode.particles.neighbours import Neighbours, stale
-from polhode.particles.walls import AbstractWall
+from polhode.particles.walls import POSE, AbstractSmoothWall, AbstractWall
 from polhode.result_codes import Result
 from polhode.spaces.component_arrays import Vectors, add, add_scaled, scale, subtract
 from polhode.spaces.linear import Rn
@@ -45,8 +45,9 @@ class ParticleStates(NamedTuple):
 class GrainStates(NamedTuple):
     """`ParticleStates` of particles whose contacts have history.
 
-    `accounts`: energies that contacts store, then those that they have dissipated since the start, in the order of
-    `stored_names` and `lost_names` of the system.
+    - `accounts`: energies that contacts store, then those that they have dissipated since the start, in the order of
+      `stored_names` and `lost_names` of the system; then the work of walls that move, if there are any.
+    - `poses`: displacement and quaternion of each wall that moves, seven numbers each.
     """
 
     x: Float[Array, "n 3"]
@@ -55,6 +56,7 @@ class GrainStates(NamedTuple):
     omega: Float[Array, "n 3"]
     whole: Float[Array, " m"]
     accounts: Float[Array, " k"]
+    poses: Float[Array, " 7w"]
 
 
 class AbstractSphereInteractions(AbstractSeparable):
@@ -151,7 +153,8 @@ class AbstractSphereInteractions(AbstractSeparable):
     def state_space(self) -> Any:
         space = super().state_space
         if self.has_history:
-            return product(*space.spaces, Rn(self.bonds), Rn(len(self.stored_names) + len(self.lost_names)))
+            accounts = len(self.stored_names) + len(self.flow_names)
+            return product(*space.spaces, Rn(self.bonds), Rn(accounts), Rn(POSE * self.moving_walls))
         return space if self.limits is None else product(*space.spaces, Rn(self.bonds))
 
     # --- contacts with history ----------------------------------------------------------------------------------------
@@ -173,29 +176,42 @@ class AbstractSphereInteractions(AbstractSeparable):
         laws = (law for law in (self.law, self.wall_law) if law is not None)
         return tuple(dict.fromkeys(name for law in laws for name in law.loss_names))
 
+    @property
+    def moving_walls(self) -> int:
+        """Number of walls that move."""
+        return sum(wall.moves for wall in self.walls)
+
+    @property
+    def flow_names(self) -> tuple[str, ...]:
+        """Names of the energies that are summed up over time: `lost_names`, and the work of walls that move."""
+        return (*self.lost_names, *(("work",) if self.moving_walls else ()))
+
     def loads_after(self, motion: Motion, rest: Rest, around: Surroundings) -> tuple[Loads, Rest, Surroundings]:
         if not self.has_history:
             return super().loads_after(motion, rest, around)
         other, memory, kind = self.loads(motion.places, rest, around), around.lists, self.masses.dtype
         zeros = lambda names: {name: jnp.zeros(self.n, kind) for name in names}  # noqa: E731
-        energies = zeros(self.stored_names), zeros(self.lost_names), zeros(self.lost_names)
-        total = Total(other.force, other.moment, *energies)
+        energies = zeros(self.stored_names), zeros(self.lost_names), zeros(self.flow_names)
+        total, poses = Total(other.force, other.moment, *energies), rest[2]
         if self.touching and self.law is not None:
             total, pairs = add_pairs(self, self.law, motion, memory, total)
             memory = memory._replace(pairs=pairs)
         if self.wall_law is not None:
-            total, walls = add_walls(self, self.wall_law, motion, memory.walls, total)
+            total, walls, poses, code = add_walls(self, self.wall_law, motion, memory.walls, poses, total)
             memory = memory._replace(walls=walls)
+            around = around._replace(result=jnp.maximum(around.result, code))
 
         def of_all(parts: dict[str, Array], names: tuple[str, ...]) -> Array:
             return jnp.stack([jnp.sum(parts[name]) for name in names]) if names else jnp.zeros(0, kind)
 
         stored = of_all(total.stored, self.stored_names)
-        lost, power = (of_all(parts, self.lost_names) for parts in (total.lost, total.power))
+        power = of_all(total.power, self.flow_names)
+        lost = of_all(total.lost, self.lost_names)
+        lost = jnp.concatenate((lost, jnp.zeros(len(power) - len(lost), kind)))
         lost = lost + 0.5 * motion.h * (memory.power + power) + rest[1][len(stored) :]
         memory = memory._replace(power=power)
         accounts = jnp.concatenate((stored, lost))
-        return Loads(total.force, total.moment), (rest[0], accounts), around._replace(lists=memory)
+        return Loads(total.force, total.moment), (rest[0], accounts, poses), around._replace(lists=memory)
 
     # --- what acts --------------------------------------------------------------------------------------------------
 
@@ -209,16 +225,16 @@ class AbstractSphereInteractions(AbstractSeparable):
         if not self.has_history:
             return Surroundings(lists, code)
         pairs: Any = () if self.law is None else self.law.start(lists.members.shape, kind)
-        law, faces = self.wall_law, len(self.faces(places.x))
-        walls = () if law is None else tuple(law.start((self.n,), kind) for _ in range(faces))
-        return Surroundings(ContactMemory(*lists, pairs, walls, jnp.zeros(len(self.lost_names), kind)), code)
+        law = self.wall_law
+        walls = () if law is None else tuple(wall.start(law, self.n, kind) for wall in self.walls)
+        return Surroundings(ContactMemory(*lists, pairs, walls, jnp.zeros(len(self.flow_names), kind)), code)
 
     def after_move(self, places: PoseComponents, rest: Rest, around: Surroundings) -> tuple[Rest, Surroundings]:
         breaks = jnp.zeros((), bool)
         if self.limits is not None:
             whole = rest[0] * self._intact_bonds(places)
             breaks, rest = jnp.any(whole != rest[0]), (whole, *rest[1:])
-        if self.walls:
+        if self.walls and self.wall_law is None:
             through = [jnp.any(distance < -self.diameters) for distance, _ in self.faces(places.x)]
             code = jnp.where(jnp.any(jnp.stack(through)), int(Result.lost_particles), 0).astype(jnp.int32)
             around = around._replace(result=jnp.maximum(around.result, code))
@@ -261,7 +277,8 @@ class AbstractSphereInteractions(AbstractSeparable):
         return Loads(force, moment)
 
     def faces(self, x: Vectors) -> list[tuple[Array, Vectors]]:
-        return [face for wall in self.walls for face in wall.faces(x)]
+        """Of walls without a law, which are all smooth."""
+        return [face for wall in self.walls if isinstance(wall, AbstractSmoothWall) for face in wall.faces(x)]
 
     def _bond_loads(self, places: PoseComponents, rest: Rest) -> tuple[Vectors, Vectors]:
         whole = self.whole(rest)

@@ -54,7 +54,7 @@ class Particles(AbstractParticles):
     - `wall_contact`: the same of walls; None for that of particles.
     - `contact_damping`: force along the line of centres per speed of approach, while particles or walls touch.
     - `bonded_contacts`: whether particles with a bond are in contact as well.
-    - `walls`: of `polhode.particles`. - `gravity`: acceleration, shape (3,).
+    - `walls`: of `polhode.particles`, at rest or, with a `ContactLaw`, in a `MovingWall`. - `gravity`: acceleration, shape (3,).
     - `skin`: distance beyond the reach of contacts within which neighbours are listed, as a share of the largest
       diameter; lists are rebuilt when a particle has moved by half of it relative to the mean.
     - `capacity`: length of the neighbour lists; None for 12, or 1.5 times the number at the start if that is more.
@@ -107,8 +107,11 @@ class Particles(AbstractParticles):
         self.wall_contact = number("wall_contact", at_walls)
         has_damping = not (checks.is_concrete(contact_damping) and np.asarray(contact_damping) == 0)
         self.contact_damping = number("contact_damping", contact_damping) if has_damping else None
-        self.walls = walls_of(walls, self.wall_contact if self.wall_law is None else 1.0)
+        self.walls = walls_of(walls, self.wall_contact if self.wall_law is None else 1.0, self.wall_law is not None)
         self.wall_law = self.wall_law if self.walls else None
+        if self.wall_law is not None:
+            radius = 0.5 * jnp.max(self.diameters)
+            self.walls = tuple(wall.prepare(radius + self.wall_law.reach(radius)) for wall in self.walls)
         self.alike = checks.is_concrete(masses, diameters) and all(
             np.ptp(np.asarray(a)) == 0 for a in (masses, diameters)
         )
