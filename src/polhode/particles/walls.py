@@ -273,7 +273,7 @@ class MovingWall(AbstractWall):
 
     def rates(self, t: Any) -> tuple[Vectors, Vectors]:
         """V and ω."""
-        at = lambda f: tuple(jnp.asarray(a) for a in f(t)) if callable(f) else tuple(f)  # noqa: E731
+        at = lambda f: tuple(_as_array(f(t)) if callable(f) else f)  # noqa: E731
         return at(self.velocity), at(self.angular_velocity)
 
     def move(self, pose: WallPose, t: Any, h: Any) -> WallPose:
@@ -306,10 +306,14 @@ def _quaternion(turn: Vectors) -> Quaternions:
     return (cosine, *scale(ratio, turn))
 
 
+def _as_array(value: Any) -> Array:
+    return jnp.stack([jnp.asarray(a, float) for a in value]) if isinstance(value, tuple | list) else jnp.asarray(value)
+
+
 def _vector_of_time(name: str, value: Any) -> Any:
     if not callable(value):
         return checks.array(name, value, (3,), "of the wall, or a function of time")
-    shape = jax.eval_shape(lambda t: jnp.stack([jnp.asarray(a, float) for a in value(t)]), jnp.zeros(())).shape
+    shape = jax.eval_shape(lambda t: _as_array(value(t)), jnp.zeros(())).shape
     if shape != (3,):
         raise ValueError(f"`{name}(t)` must be three numbers (of the wall), got shape {shape}.")
     return value
