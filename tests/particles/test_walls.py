@@ -149,7 +149,8 @@ def test_a_ball_bounces_on_a_plate_that_vibrates():
     x = np.array([[0, 0, R + A * np.sin(w * phase)]])
     system = balls(x, pt.ContactLaw(law), plate)
     state = system.start(x, (0, 0, -speed))._replace(poses=jnp.asarray([0, 0, A * np.sin(w * phase), 1, 0, 0, 0]))
-    found = ph.simulate(system, "rodrigues", state0=state, t0=phase, t1=phase + 4.5 * fly, h=1e-6, save_every=5000)
+    end = phase + 0.5 * fly
+    one, two = (run(system, state, t0=phase, t1=end, h=h, save_every=None).state for h in (4e-6, 2e-6))
 
     def rates(t, y):
         depth, parting = R + A * np.sin(w * t) - y[0], y[1] - A * w * np.cos(w * t)
@@ -159,15 +160,18 @@ def test_a_ball_bounces_on_a_plate_that_vibrates():
         return y[1], push / M - G
 
     peer = scipy.integrate.solve_ivp(
-        rates, (phase, found.t[-1]), (x[0, 2], -speed), "DOP853", rtol=1e-12, atol=1e-14, max_step=2e-5
+        rates, (phase, end), (x[0, 2], -speed), "DOP853", rtol=1e-12, atol=1e-14, max_step=2e-5
     )
-    z, v = float(found.state.x[-1, 0, 2]), float(found.state.v[-1, 0, 2])
-    assert z == pytest.approx(peer.y[0, -1], abs=1e-7)
-    assert v == pytest.approx(peer.y[1, -1], abs=1e-5)
+    # The dashpot grows as δ^¼ from first touch, so that errors fall as h^1.25.
+    better = lambda a, b: float(b + (b - a) / (2**1.25 - 1))  # noqa: E731
+    assert better(one.x[-1, 0, 2], two.x[-1, 0, 2]) == pytest.approx(peer.y[0, -1], abs=3e-8)
+    assert better(one.v[-1, 0, 2], two.v[-1, 0, 2]) == pytest.approx(peer.y[1, -1], abs=2e-6)
+    assert two.poses[-1, 2] == pytest.approx(A * np.sin(w * end), abs=1e-15)
     # Stiff contacts follow the map: half a flight after the fifth impact it is at the height of the orbit.
-    assert z - x[0, 2] == pytest.approx(speed**2 / (2 * G), rel=2e-2)
+    found = run(system, state, t0=phase, t1=phase + 4.5 * fly, h=4e-6, save_every=5000)
+    assert found.state.x[-1, 0, 2] - x[0, 2] == pytest.approx(speed**2 / (2 * G), rel=0.1)
     balance, work = np.asarray(found.invariants["energy_balance"]), float(found.outputs["wall_work"][-1])
-    assert np.ptp(balance) < 1e-4 * work
+    assert np.ptp(balance) < 1e-3 * work
 
 
 def test_what_walls_can_not_do_is_named():

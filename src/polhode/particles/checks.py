@@ -61,6 +61,30 @@ def cast_law(law: ContactLaw | None, kind: Any) -> ContactLaw | None:
     return jax.tree.map(lambda a: a.astype(kind), law)
 
 
+def period_of(period: Any, kind: Any) -> tuple[Array, tuple[bool, bool, bool] | None]:
+    """Lengths, 1 along open axes, and which axes repeat; None for no period."""
+    if period is None:
+        return jnp.ones(3, kind), None
+    lengths = checks.numbers("period", period, "lengths after which space repeats").astype(float)
+    if lengths.shape != (3,) or not np.all(lengths > 0):
+        raise ValueError(
+            f"`period` must be three numbers greater than zero, infinite along open axes, got {short_repr(period)}."
+        )
+    repeats = tuple(bool(a) for a in np.isfinite(lengths))
+    return jnp.asarray(np.where(repeats, lengths, 1.0), kind), repeats if any(repeats) else None
+
+
+def check_period(lengths: np.ndarray, repeats: Sequence[bool], reach: float) -> None:
+    """Raises ValueError if a particle reaches two images of another."""
+    least = min(length for length, there in zip(lengths, repeats, strict=True) if there)
+    if not least >= 2 * reach:
+        raise ValueError(
+            f"`period` must be at least {2 * reach:.4g}, twice the largest diameter with the skin and the reach of "
+            f"attraction, got {least:.4g}: a particle would touch two images of another. Repeat the particles, or take "
+            "a smaller `skin`."
+        )
+
+
 def not_negative(name: str, value: Any) -> Array:
     """A number of at least zero."""
     return checks.not_negative(name, value, (), "constant of contacts")

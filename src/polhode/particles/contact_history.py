@@ -133,7 +133,7 @@ def pair_touch(
     system: AbstractSphereInteractions, here: Sides, there: Sides, member: Array, h: Array
 ) -> tuple[Touch, Array]:
     """The contact of every particle with the one in its slot, and its lever."""
-    d, v = subtract(here.x, there.x), subtract(here.v, there.v)
+    d, v = system.apart(here.x, there.x), subtract(here.v, there.v)
     square = dot(d, d)
     real = square > _COINCIDENT
     length = jnp.sqrt(jnp.where(real, square, 1.0))
@@ -198,7 +198,8 @@ def add_walls(
     system: AbstractSphereInteractions, law: ContactLaw, motion: Motion, memories: Any, poses: Array, total: Total
 ) -> tuple[Total, Any, Array, Array]:
     """`total` with the contacts of all walls, their memories and poses after the step, and a `Result` code."""
-    x, h, radius = motion.places.x, motion.h, 0.5 * system.diameters
+    x, h, radius = system.wrap(motion.places.x), motion.h, 0.5 * system.diameters
+    motion = motion._replace(places=motion.places._replace(x=x))
     x0 = add_scaled(x, -h, motion.v)
     ways, poses = courses(system.walls, motion, poses)
     after, code = [], jnp.zeros((), jnp.int32)

@@ -16,7 +16,7 @@ from polhode.particles import bonds, contacts
 from polhode.particles.bonds import Constants, Pair, Shear, Slots
 from polhode.particles.contact_history import ContactMemory, Total, add_pairs, add_walls, follow
 from polhode.particles.laws.contact_law import ContactLaw
-from polhode.particles.neighbours import Neighbours, stale
+from polhode.particles.neighbours import Neighbours, Period, stale
 from polhode.particles.walls import POSE, AbstractSmoothWall, AbstractWall
 from polhode.result_codes import Result
 from polhode.spaces.component_arrays import Vectors, add, add_scaled, scale, subtract
@@ -68,7 +68,7 @@ class AbstractSphereInteractions(AbstractSeparable):
     - `slots`, `constants`, `dampers`: of the bonds of each particle, shape (most bonds of one, n); `pairs`, `per_bond`,
       `limits`: of each bond.
     - `law`, `wall_law`: of contacts with history, in place of `contact` and `wall_contact`. - `attraction`: distance of
-      surfaces at which contacts may still hold. - `alike`: whether all masses and diameters are equal.
+      surfaces at which contacts may still hold. - `lengths`, `repeats`: see `Period`; None if all axes are open. - `alike`: whether all masses and diameters are equal.
     - `free`: whether neither walls nor gravity act. - `touching`: whether particles have contacts.
     - `capacity`: length of the neighbour lists. The others: see `Particles`.
     """
@@ -92,6 +92,8 @@ class AbstractSphereInteractions(AbstractSeparable):
     law: ContactLaw | None
     wall_law: ContactLaw | None
     attraction: Float[Array, ""]
+    lengths: Float[Array, "3"]
+    repeats: tuple[bool, bool, bool] | None = eqx.field(static=True)
     skin: Float[Array, ""]
     alike: bool = eqx.field(static=True)
     shear: Shear = eqx.field(static=True)
@@ -99,6 +101,20 @@ class AbstractSphereInteractions(AbstractSeparable):
     touching: bool = eqx.field(static=True)
     capacity: int = eqx.field(static=True)
     free: bool = eqx.field(static=True)
+
+    @property
+    def period(self) -> Period | None:
+        """Lengths after which space repeats; None if it doesn't."""
+        return None if self.repeats is None else Period(tuple(self.lengths), self.repeats)
+
+    def apart(self, a: Vectors, b: Vectors) -> Vectors:
+        """a - b, to the nearest image."""
+        d = subtract(a, b)
+        return d if self.period is None else self.period.nearest(d)
+
+    def wrap(self, x: Vectors) -> Vectors:
+        """Places in the first image of space, which walls are in."""
+        return x if self.period is None else self.period.wrap(x)
 
     # How particles read each other: the only differences between one and several devices.
 
@@ -256,7 +272,7 @@ class AbstractSphereInteractions(AbstractSeparable):
         """1 where a bond bears its load, 0 where it breaks; independent of the order of bonds."""
         reader = self.bond_reader((*places.x, *places.q))
         a, b = map(reader, self.ends_of_bonds)
-        pair = Pair(subtract(a[:3], b[:3]), a[3:], b[3:], 1.0)
+        pair = Pair(self.apart(a[:3], b[:3]), a[3:], b[3:], 1.0)
         assert self.limits is not None
         share = bonds.stress(self.shear, self.per_bond, pair, self.limits)
         return jnp.where(share > 1, 0.0, 1.0).astype(self.masses.dtype)
@@ -278,7 +294,7 @@ class AbstractSphereInteractions(AbstractSeparable):
 
     def faces(self, x: Vectors) -> list[tuple[Array, Vectors]]:
         """Of walls without a law, which are all smooth."""
-        return [face for wall in self.walls if isinstance(wall, AbstractSmoothWall) for face in wall.faces(x)]
+        return [face for wall in self.walls if isinstance(wall, AbstractSmoothWall) for face in wall.faces(self.wrap(x))]
 
     def _bond_loads(self, places: PoseComponents, rest: Rest) -> tuple[Vectors, Vectors]:
         whole = self.whole(rest)
@@ -288,7 +304,7 @@ class AbstractSphereInteractions(AbstractSeparable):
         def one(slot: Any) -> tuple[Vectors, Vectors]:
             k, sign, end, partner, whole = slot
             there = reader(end)
-            pair = Pair(subtract(x, there[:3]), q, there[3:], sign)
+            pair = Pair(self.apart(x, there[:3]), q, there[3:], sign)
             k = k if whole is None else k.scale(whole)
             if not self.touches_bonded:
                 return bonds.loads(self.shear, k, pair)
@@ -316,7 +332,7 @@ class AbstractSphereInteractions(AbstractSeparable):
 
         def make_force() -> Callable[[Array], Vectors]:
             reader = self.neighbour_reader(x)
-            return lambda k: contacts.force(self.contact, 0.0, subtract(x, reader(k)), self.reach(k))
+            return lambda k: contacts.force(self.contact, 0.0, self.apart(x, reader(k)), self.reach(k))
 
         return self._over_lists(make_force, around, total)
 
@@ -349,8 +365,9 @@ class AbstractSphereInteractions(AbstractSeparable):
 
         def bond_drag(slot: Any) -> tuple[Vectors, Vectors]:
             (axial, bending), end = slot
-            apart = subtract(own, at_partner(end))
-            return bonds.damping(axial, bending, apart[:3], apart[3:6], apart[6:])
+            there = at_partner(end)
+            d, rates = self.apart(x, there[:3]), subtract(own[3:], there[3:])
+            return bonds.damping(axial, bending, d, rates[:3], rates[3:])
 
         if self.bonds and self.dampers is not None:
             dampers = self.dampers if whole is None else scale(whole, self.dampers)
@@ -362,8 +379,9 @@ class AbstractSphereInteractions(AbstractSeparable):
         def contact_drag(
             reader: Callable[[Array], tuple[Array, ...]], which: Array, others: Array, share: Any
         ) -> Vectors:
-            apart = subtract((*x, *v), reader(which)[:6])
-            return contacts.force(0.0, c * share, apart[:3], self.reach(others), apart[3:])
+            there = reader(which)
+            d, speed = self.apart(x, there[:3]), subtract(v, there[3:6])
+            return contacts.force(0.0, c * share, d, self.reach(others), speed)
 
         if self.touching:
 

@@ -17,14 +17,16 @@ from polhode.particles.checks import (
     bond_kinds,
     bond_pairs,
     cast_law,
+    check_period,
     contact_laws,
     materials,
     not_negative,
     per_particle,
+    period_of,
     walls_of,
 )
 from polhode.particles.diagnostics import AbstractParticles
-from polhode.particles.neighbours import Neighbours, search
+from polhode.particles.neighbours import Neighbours, Period, search
 from polhode.particles.walls import AbstractWall
 from polhode.spaces.component_arrays import Vectors, columns, select
 from polhode.systems.separable import Rest
@@ -55,6 +57,8 @@ class Particles(AbstractParticles):
     - `contact_damping`: force along the line of centres per speed of approach, while particles or walls touch.
     - `bonded_contacts`: whether particles with a bond are in contact as well.
     - `walls`: of `polhode.particles`, at rest or, with a `ContactLaw`, in a `MovingWall`. - `gravity`: acceleration, shape (3,).
+    - `period`: lengths after which space repeats along the axes, shape (3,), infinite where it is open; None for open
+      space. Positions in states go on beyond it, so that nothing jumps. Walls are in the image from 0 to the length.
     - `skin`: distance beyond the reach of contacts within which neighbours are listed, as a share of the largest
       diameter; lists are rebuilt when a particle has moved by half of it relative to the mean.
     - `capacity`: length of the neighbour lists; None for 12, or 1.5 times the number at the start if that is more.
@@ -82,6 +86,7 @@ class Particles(AbstractParticles):
         bonded_contacts: bool = False,
         walls: Sequence[AbstractWall] = (),
         gravity: Any = (0.0, 0.0, 0.0),
+        period: Any = None,
         skin: float = 0.2,
         capacity: int | None = None,
         dtype: str = "float64",
@@ -116,6 +121,7 @@ class Particles(AbstractParticles):
             np.ptp(np.asarray(a)) == 0 for a in (masses, diameters)
         )
         self.shear, self.bonded_contacts = shear, bool(bonded_contacts)
+        self.lengths, self.repeats = period_of(period, kind)
         links = bond_pairs(pairs, n)
         self._bond(x, links, material, kinds, kind)
         self.touching = not (checks.is_concrete(contact) and float(contact) == 0)
@@ -127,13 +133,16 @@ class Particles(AbstractParticles):
         self.skin = (skin * jnp.max(self.diameters)).astype(kind)
         self.free = not self.walls and checks.is_concrete(gravity) and not np.any(np.asarray(gravity))
         self.capacity = 0
+        if self.repeats is not None and checks.is_concrete(diameters, skin, self.attraction):
+            reach = float(jnp.max(self.diameters) + self.skin + self.attraction)
+            check_period(np.asarray(self.lengths), self.repeats, reach)
         if self.touching:
-            room = _room(x, diameters, skin, links) if capacity is None else capacity
+            room = _room(x, diameters, skin, links, self.period) if capacity is None else capacity
             self.capacity = min(checks.count("capacity", room, "neighbours for which there is room"), max(n - 1, 1))
 
     def _bond(self, x: np.ndarray, links: np.ndarray, material: Any, kinds: Any, kind: Any) -> None:
         n, m = len(x), len(links)
-        d0 = x[links[:, 0]] - x[links[:, 1]]
+        d0 = np.stack(self.apart(*(columns(jnp.asarray(x[ends])) for ends in links.T)), axis=1)
         length = np.linalg.norm(d0, axis=1)
         if m and not np.all(length > 0):
             first = links[int(np.argmin(length))]
@@ -198,7 +207,7 @@ class Particles(AbstractParticles):
     ) -> tuple[Neighbours, Array]:
         reach = 0.5 * (self.diameters + skin + self.attraction)
         partners = self.excluded_partners(whole, jnp.arange(self.n, dtype=jnp.int32))
-        return search(x, reach, 2 * jnp.max(reach), partners, capacity)
+        return search(x, reach, 2 * jnp.max(reach), partners, capacity, period=self.period)
 
     def bond_reader(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
         return lambda which: select(a, which)
@@ -223,14 +232,21 @@ class Particles(AbstractParticles):
         return jnp.concatenate((rest[0], jnp.zeros(1, rest[0].dtype)))[self.slots.bond]
 
 
-def _room(x: np.ndarray, diameters: Any, skin: Any, links: np.ndarray) -> int:
+def _room(x: np.ndarray, diameters: Any, skin: Any, links: np.ndarray, period: Period | None) -> int:
     """1.5 times the largest number of neighbours at the start, and at least `_ROOM`."""
     if not checks.is_concrete(diameters, skin):
         return _ROOM
     sizes = np.broadcast_to(np.asarray(diameters, float), len(x))
     reach = 0.5 * (sizes + skin * sizes.max())
-    close = scipy.spatial.KDTree(x).query_pairs(2 * reach.max(), output_type="ndarray").reshape(-1, 2)
-    near = np.linalg.norm(x[close[:, 0]] - x[close[:, 1]], axis=1) < reach[close].sum(axis=1)
+    box = None
+    if period is not None:
+        box = np.where(period.repeats, np.asarray(period.lengths, float), 0.0)
+        x = np.stack([np.asarray(a) for a in period.wrap(columns(jnp.asarray(x)))], axis=1)
+        x = np.where(box > 0, np.where(x >= box, 0.0, x), x)
+    close = scipy.spatial.KDTree(x, boxsize=box).query_pairs(2 * reach.max(), output_type="ndarray").reshape(-1, 2)
+    d = x[close[:, 0]] - x[close[:, 1]]
+    d = d if period is None else np.stack(period.nearest(columns(jnp.asarray(d))), axis=1)
+    near = np.linalg.norm(d, axis=1) < reach[close].sum(axis=1)
     number = lambda pairs: np.sort(pairs, axis=1) @ np.array([len(x), 1])  # noqa: E731
     free = close[near & ~np.isin(number(close), number(links))]
     crowd = int(np.bincount(free.reshape(-1), minlength=1).max())
