@@ -196,3 +196,52 @@ def test_what_walls_can_not_do_is_named():
     sunk = balls(x, law, pt.Mesh(corners, triangles))
     with pytest.raises(ValueError, match="Particle 0 and a Mesh overlap"):
         run(sunk, sunk.start(x - (0, 0, 0.4 * R)), t1=1e-3, h=1e-4)
+
+
+@pytest.mark.exhaustive
+def test_grains_in_a_drum(tmp_path):
+    """History of walls and of pairs resumes to the byte, energy is accounted for, and stress is what carries."""
+    law = pt.ContactLaw(pt.Hertz(1e6, 0.3, 0.6), pt.Mindlin(0.5), pt.RollingResistance(100.0, 0.1, 0.05))
+    drum = pt.MovingWall(pt.Cylinder(0.06, axis=(0, 1, 0)), angular_velocity=lambda t: (0, 4 * jnp.tanh(5 * t), 0))
+    ends = pt.Plane((0, -0.021, 0), (0, 1, 0)), pt.Plane((0, 0.021, 0), (0, -1, 0))
+    grid = np.stack(np.meshgrid(np.arange(-1, 2), np.arange(-0.5, 1), np.arange(-2, 1), indexing="ij"), -1)
+    x = 0.0202 * grid.reshape(-1, 3) * (1, 0.99, 1) + (0, 0, 0.002)
+
+    def tumble(**options):
+        system = balls(x, law, drum, *ends, contact_outputs=True)
+        options = {"t1": 0.6, "h": 2e-5, "save_every": 5000, **options}
+        return system, run(system, system.start(x), **options)
+
+    system, one = tumble()
+    work, lost = float(one.outputs["wall_work"][-1]), sum(float(a[-1]) for a in one.outputs["dissipation"].values())
+    balance = np.asarray(one.invariants["energy_balance"])
+    assert lost > 1e-4
+    assert work > 1e-4
+    assert np.ptp(balance) < 1e-3 * lost
+    tumble(t1=0.3, store=tmp_path / "run")
+    resumed = ph.resume(tmp_path / "run", t1=0.6, problem=system)
+    for a, b in zip(resumed.state, one.state, strict=True):
+        assert np.asarray(a)[-1].tobytes() == np.asarray(b)[-1].tobytes()
+    network = system.contact_network([part[-1] for part in one.state])
+    counts = np.asarray(one.outputs["contact_counts"])[-1]
+    assert np.all(counts >= np.bincount(network.pairs.reshape(-1), minlength=len(x)))
+    assert len(network.pairs) > 0
+
+
+def test_the_stress_of_a_column_is_its_weight():
+    """Two balls on a plate that rises evenly: the force moment of each is its loads times the distances of contacts."""
+    law = pt.ContactLaw(pt.Hooke(K, 0.05))
+    x = np.array([[0, 0, R], [0, 0, 3 * R]])
+    system = balls(x, law, pt.Plane(), contact_outputs=True)
+    one = run(system, system.start(x), t1=0.1, h=1e-4, save_every=None)
+    moments = np.asarray(one.outputs["force_moments"])[-1]
+    half = 0.5 * M * G / K
+    lower = -2 * M * G * (R - 4 * half) - M * G * (R - half)
+    np.testing.assert_allclose(moments[:, 2, 2], (lower, -M * G * (R - half)), rtol=1e-9)
+    np.testing.assert_array_equal(np.asarray(one.outputs["contact_counts"])[-1], (2, 1))
+    volume = (2 * R) ** 2 * 4 * R
+    sigma = pt.stress(moments, [True, True], volume)
+    assert sigma[2, 2] == pytest.approx(moments[:, 2, 2].sum() / volume)
+    state = [part[-1] for part in one.state]
+    np.testing.assert_array_equal(system.contact_network(state).pairs, [[0, 1]])
+    assert system.contact_network(state).overlaps[0] == pytest.approx(2 * half, rel=1e-9)

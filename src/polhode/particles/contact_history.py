@@ -42,23 +42,33 @@ class ContactMemory(NamedTuple):
 
 
 class Total(NamedTuple):
-    """Sums over contacts: loads, and energies by name, of each particle."""
+    """Sums over contacts: loads, and energies by name, of each particle.
+
+    `tensor`: Σ f ⊗ (point of contact - centre), row by row, and the number of contacts; empty if not asked for.
+    """
 
     force: Vectors
     moment: Vectors
     stored: dict[str, Array]
     lost: dict[str, Array]
     power: dict[str, Array]
+    tensor: tuple[Array, ...] = ()
 
-    def add(self, action: Action, lever: Any, normal: Vectors, share: float) -> Total:
+    def add(self, touch: Touch, action: Action, lever: Any, share: float) -> Total:
         """With another contact, of which the particle has this share of the energies."""
-        moment = self.moment
+        moment, normal = self.moment, touch.normal
         if moment:
             moment = add(moment, scale(-lever, cross(normal, action.force)))
             moment = add(moment, action.moment) if action.moment else moment
         more = lambda old, new: {**old, **{k: old[k] + share * e for k, e in new.items()}}  # noqa: E731
-        energies = map(more, self[2:], action[3:])
-        return Total(add(self.force, action.force), moment, *energies)
+        energies = map(more, self[2:5], action[3:])
+        tensor = self.tensor
+        if tensor:
+            holds = (touch.overlap > 0) | (action.history.adheres[0] > 0 if action.history.adheres else False)
+            arm = scale(-lever, normal)
+            each = (*(f * a for f in action.force for a in arm), holds.astype(arm[0].dtype))
+            tensor = tuple(a + b for a, b in zip(tensor, each, strict=True))
+        return Total(add(self.force, action.force), moment, *energies, tensor)
 
 
 def follow(old: ContactMemory, new: Neighbours) -> ContactMemory:
@@ -119,7 +129,7 @@ def add_pairs(
                 there = jax.tree.unflatten(structure, reader(member))
                 touch, lever = pair_touch(system, here, there, member, motion.h)
                 action = law.act(touch, history)
-                return total.add(action, lever, touch.normal, 0.5), action.history
+                return total.add(touch, action, lever, 0.5), action.history
 
             return jax.lax.scan(one, total, slots)
 
@@ -275,7 +285,7 @@ def _add_face(
         work = dot(action.force, surface)
         power = {**power, "work": work + dot(action.moment, spin) if action.moment else work}
     stored = {"wall" if name == "contact" else name: value for name, value in action.stored.items()}
-    return total.add(action._replace(stored=stored, power=power), distance, n, 1.0), action.history
+    return total.add(touch, action._replace(stored=stored, power=power), distance, 1.0), action.history
 
 
 def _touch(

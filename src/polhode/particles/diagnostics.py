@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,7 +15,7 @@ from polhode.compiler.cache.program_cache import xla_jit
 from polhode.particles import bonds, contacts
 from polhode.particles.bonds import Pair
 from polhode.particles.contact_history import courses
-from polhode.particles.interactions import AbstractSphereInteractions
+from polhode.particles.interactions import CONTACT_OUTPUTS, AbstractSphereInteractions
 from polhode.particles.laws.contact_law import ContactLaw
 from polhode.particles.laws.hooke import Hooke
 from polhode.particles.walls import POSE, MovingWall
@@ -26,6 +26,37 @@ from polhode.time_functions import breakpoints_of
 
 OVERLAP = 0.3
 """Largest overlap of particles at the start, relative to their reach."""
+
+
+class ContactNetwork(NamedTuple):
+    """Contacts of particles with each other.
+
+    - `pairs`: numbers of both, shape (m, 2). - `overlaps`: of their surfaces, shape (m,). - `normals`: from the second
+      to the first, shape (m, 3).
+    """
+
+    pairs: np.ndarray
+    overlaps: np.ndarray
+    normals: np.ndarray
+
+
+def stress(force_moments: Any, inside: Any, volume: Any) -> np.ndarray:
+    """Mean stress of a region after Love and Weber, Σ f ⊗ (point of contact - centre) / V; pressure is negative.
+
+    **Arguments:**
+
+    - `force_moments`: of all particles, shape (..., n, 3, 3), as `run.outputs["force_moments"]` has them.
+    - `inside`: which of them are in the region, shape (n,), or the share of each that is. - `volume`: V.
+
+    ??? cite "Reference"
+        C. Goldhirsch, Stress, stress asymmetry and couple stress, Granular Matter 12 (2010).
+    """
+    share = checks.numbers("inside", np.asarray(inside, float), "share of each particle in the region")
+    moments = np.asarray(force_moments)
+    if moments.shape[-3:] != (*share.shape, 3, 3):
+        raise ValueError(f"`force_moments` must have shape (..., {len(share)}, 3, 3), got {moments.shape}.")
+    V = float(checks.positive("volume", volume, (), "of the region"))
+    return np.einsum("n,...nij->...ij", share, moments) / V
 
 
 class AbstractParticles(AbstractSphereInteractions):
@@ -78,6 +109,7 @@ class AbstractParticles(AbstractSphereInteractions):
             accounts = (
                 jnp.zeros(len(self.stored_names) + len(self.flow_names), dtype),
                 jnp.tile(still, self.moving_walls),
+                jnp.zeros((n, CONTACT_OUTPUTS) if self.contact_outputs else 0, dtype),
             )
         places = map(self.to_storage_order, (jnp.asarray(positions, dtype), q, *parts))
         return self.states(*places, *whole, *accounts)
@@ -172,6 +204,24 @@ class AbstractParticles(AbstractSphereInteractions):
         """Work that walls in motion did since the start."""
         return state[5][-1] if self.moving_walls else jnp.zeros((), self.masses.dtype)
 
+    def contact_network(self, state: State) -> ContactNetwork:
+        """Pairs of particles whose surfaces overlap in a state, each once, in order of their numbers."""
+        x = columns(jnp.asarray(state[0]))
+        lists, code = self.search(x, self.n if self.n < 64 else 4 * self.capacity)
+        if int(code):
+            raise ValueError("More particles touch one than there is room for. Build the system with more `capacity`.")
+        members = np.asarray(lists.members)
+        one = np.broadcast_to(np.arange(self.n), members.shape)
+        first = one < members
+        pairs = np.stack((one[first], members[first]), axis=1)
+        pairs = pairs[np.lexsort(pairs.T[::-1])]
+        ends = (columns(jnp.asarray(state[0])[pairs[:, k]]) for k in range(2))
+        d = np.stack(self.apart(*ends), axis=1).reshape(-1, 3)
+        length = np.linalg.norm(d, axis=1)
+        overlap = np.asarray(self.diameters)[pairs].mean(axis=1) - length
+        touch = overlap > 0
+        return ContactNetwork(pairs[touch], overlap[touch], d[touch] / length[touch, None])
+
     def _contact_energy(self, x: Vectors, d: Vectors, whole: Any) -> Array:
         total = jnp.zeros((), self.masses.dtype)
         if self.touching:
@@ -224,6 +274,9 @@ class AbstractParticles(AbstractSphereInteractions):
             observables["dissipation"] = lambda t, s: self.dissipation(s)
         if self.moving_walls:
             observables["wall_work"] = lambda t, s: self.wall_work(s)
+        if self.contact_outputs:
+            observables["contact_counts"] = lambda t, s: s[7][:, 9]
+            observables["force_moments"] = lambda t, s: s[7][:, :9].reshape(self.n, 3, 3)
         return observables if self.limits is None else {**observables, "whole": lambda t, s: self.of_bonds(s[4])}
 
     def breakpoints(self) -> tuple[float, ...]:

@@ -19,14 +19,18 @@ from polhode.particles.laws.contact_law import ContactLaw
 from polhode.particles.neighbours import Neighbours, Period, stale
 from polhode.particles.walls import POSE, AbstractSmoothWall, AbstractWall
 from polhode.result_codes import Result
-from polhode.spaces.component_arrays import Vectors, add, add_scaled, scale, subtract
+from polhode.spaces.component_arrays import Vectors, add, add_scaled, rows, scale, subtract
 from polhode.spaces.linear import Rn
+from polhode.spaces.powers import power
 from polhode.spaces.products import product
 from polhode.systems.separable import AbstractSeparable, BodyStates, Loads, Motion, PoseComponents, Rest, Surroundings
 
 _UNROLL, _MANY = 4, 30_000
 """Bonds or neighbours evaluated per pass over the particles; one at a time from this number of particles on, where the
 data of a pass no longer fits into the caches."""
+
+CONTACT_OUTPUTS = 10
+"""Numbers of a particle in `GrainStates.contacts`."""
 
 _STRETCHES = 4
 """Number of parts of neighbour lists; empty parts are skipped."""
@@ -48,6 +52,8 @@ class GrainStates(NamedTuple):
     - `accounts`: energies that contacts store, then those that they have dissipated since the start, in the order of
       `stored_names` and `lost_names` of the system; then the work of walls that move, if there are any.
     - `poses`: displacement and quaternion of each wall that moves, seven numbers each.
+    - `contacts`: Σ f ⊗ (point of contact - centre) of each particle, row by row, and the number of its contacts; shape
+      (0,) without `contact_outputs`.
     """
 
     x: Float[Array, "n 3"]
@@ -57,6 +63,7 @@ class GrainStates(NamedTuple):
     whole: Float[Array, " m"]
     accounts: Float[Array, " k"]
     poses: Float[Array, " 7w"]
+    contacts: Float[Array, "n 10"]
 
 
 class AbstractSphereInteractions(AbstractSeparable):
@@ -99,6 +106,7 @@ class AbstractSphereInteractions(AbstractSeparable):
     shear: Shear = eqx.field(static=True)
     bonded_contacts: bool = eqx.field(static=True)
     touching: bool = eqx.field(static=True)
+    contact_outputs: bool = eqx.field(static=True)
     capacity: int = eqx.field(static=True)
     free: bool = eqx.field(static=True)
 
@@ -170,7 +178,8 @@ class AbstractSphereInteractions(AbstractSeparable):
         space = super().state_space
         if self.has_history:
             accounts = len(self.stored_names) + len(self.flow_names)
-            return product(*space.spaces, Rn(self.bonds), Rn(accounts), Rn(POSE * self.moving_walls))
+            contacts = power(Rn(CONTACT_OUTPUTS), self.n) if self.contact_outputs else Rn(0)
+            return product(*space.spaces, Rn(self.bonds), Rn(accounts), Rn(POSE * self.moving_walls), contacts)
         return space if self.limits is None else product(*space.spaces, Rn(self.bonds))
 
     # --- contacts with history ----------------------------------------------------------------------------------------
@@ -208,7 +217,8 @@ class AbstractSphereInteractions(AbstractSeparable):
         other, memory, kind = self.loads(motion.places, rest, around), around.lists, self.masses.dtype
         zeros = lambda names: {name: jnp.zeros(self.n, kind) for name in names}  # noqa: E731
         energies = zeros(self.stored_names), zeros(self.lost_names), zeros(self.flow_names)
-        total, poses = Total(other.force, other.moment, *energies), rest[2]
+        tensor = (jnp.zeros(self.n, kind),) * (CONTACT_OUTPUTS if self.contact_outputs else 0)
+        total, poses = Total(other.force, other.moment, *energies, tensor), rest[2]
         if self.touching and self.law is not None:
             total, pairs = add_pairs(self, self.law, motion, memory, total)
             memory = memory._replace(pairs=pairs)
@@ -221,13 +231,14 @@ class AbstractSphereInteractions(AbstractSeparable):
             return jnp.stack([jnp.sum(parts[name]) for name in names]) if names else jnp.zeros(0, kind)
 
         stored = of_all(total.stored, self.stored_names)
-        power = of_all(total.power, self.flow_names)
+        rate = of_all(total.power, self.flow_names)
         lost = of_all(total.lost, self.lost_names)
-        lost = jnp.concatenate((lost, jnp.zeros(len(power) - len(lost), kind)))
-        lost = lost + 0.5 * motion.h * (memory.power + power) + rest[1][len(stored) :]
-        memory = memory._replace(power=power)
+        lost = jnp.concatenate((lost, jnp.zeros(len(rate) - len(lost), kind)))
+        lost = lost + 0.5 * motion.h * (memory.power + rate) + rest[1][len(stored) :]
+        memory = memory._replace(power=rate)
         accounts = jnp.concatenate((stored, lost))
-        return Loads(total.force, total.moment), (rest[0], accounts, poses), around._replace(lists=memory)
+        contacts = rows(total.tensor) if self.contact_outputs else rest[3]
+        return Loads(total.force, total.moment), (rest[0], accounts, poses, contacts), around._replace(lists=memory)
 
     # --- what acts --------------------------------------------------------------------------------------------------
 

@@ -181,6 +181,8 @@ def sharded(system: Particles, state: State, devices: Sequence[Any] | None = Non
     """
     if not isinstance(system, Particles):
         raise ValueError(f"`system` must be a `Particles` that isn't sharded yet, got {type(system).__name__}.")
+    if system.contact_outputs:
+        raise ValueError("`contact_outputs` are for one device. Make the system without them.")
     used_devices = _devices(devices)
     if not checks.is_concrete(system, state):
         raise ValueError("Domains depend on where particles are; call `sharded` outside jit, grad and vmap.")

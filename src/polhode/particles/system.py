@@ -62,6 +62,8 @@ class Particles(AbstractParticles):
     - `skin`: distance beyond the reach of contacts within which neighbours are listed, as a share of the largest
       diameter; lists are rebuilt when a particle has moved by half of it relative to the mean.
     - `capacity`: length of the neighbour lists; None for 12, or 1.5 times the number at the start if that is more.
+    - `contact_outputs`: whether states keep the force moments and the numbers of contacts of particles, for the outputs
+      `force_moments` and `contact_counts`; needs a `ContactLaw`.
     - `dtype`: "float64", or "float32": a ring of 12 then keeps its energy to 1e-5 over 1,000 steps.
 
     - Momenta kept to round-off: Σmv without walls and gravity; then also ΣJΩ with the literal law, and
@@ -89,6 +91,7 @@ class Particles(AbstractParticles):
         period: Any = None,
         skin: float = 0.2,
         capacity: int | None = None,
+        contact_outputs: bool = False,
         dtype: str = "float64",
     ) -> None:
         checks.choice("dtype", dtype, ("float64", "float32"))
@@ -106,6 +109,9 @@ class Particles(AbstractParticles):
         self.gravity = checks.array("gravity", gravity, (3,), "acceleration by gravity").astype(kind)
         number = lambda name, value: not_negative(name, value).astype(kind)  # noqa: E731
         self.law, self.wall_law = (cast_law(law, kind) for law in contact_laws(contact, wall_contact, contact_damping))
+        self.contact_outputs = checks.flag("contact_outputs", contact_outputs)
+        if self.contact_outputs and self.law is None and self.wall_law is None:
+            raise ValueError("`contact_outputs` needs a `ContactLaw` as `contact` or `wall_contact`.")
         contact = 0.0 if self.law is not None else contact
         self.contact = number("contact", contact)
         at_walls = contact if wall_contact is None or self.wall_law is not None else wall_contact
