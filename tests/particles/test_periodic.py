@@ -43,7 +43,7 @@ def gas(copies=1):
     lattice = np.stack(np.meshgrid(*(np.arange(4),) * 3, indexing="ij"), -1).reshape(-1, 3) + 0.25
     x, v = lattice + 0.03 * rng.standard_normal((64, 3)), rng.standard_normal((64, 3))
     spin = rng.standard_normal((64, 3))
-    x = np.concatenate([x + (4.0 * k, 0, 0) for k in range(copies)])
+    x = np.concatenate([x + np.array([4.0 * k, 0, 0]) for k in range(copies)])
     v, spin = (np.concatenate([a] * copies) for a in (v - v.mean(axis=0) + (3, 0, 0), spin))
     system = pt.Particles(1.0, 0.1, 0.99, x, contact=LAW, period=(4.0 * copies, 4.0, 4.0), skin=0.1)
     return system, system.start(x, v, spin)
@@ -78,6 +78,6 @@ def test_periods_that_are_too_short_are_refused():
         pt.Particles(1.0, 0.1, 1.0, x, contact=LAW, period=(2.0, np.inf, np.inf))
     with pytest.raises(ValueError, match="three numbers greater than zero"):
         pt.Particles(1.0, 0.1, 1.0, x, contact=LAW, period=(2.0, 3.0))
-    system = pt.Particles(1.0, 0.1, 1.0, x + (0.1, 0, 0), contact=LAW, period=(3.0, np.inf, 3.0))
+    system = pt.Particles(1.0, 0.1, 1.0, x + np.array([0.1, 0, 0]), contact=LAW, period=(3.0, np.inf, 3.0))
     with pytest.raises(ValueError, match="overlap"):
         system.check(0.0, system.start(x * (2.5, 0, 0)))

@@ -187,8 +187,12 @@ def test_what_walls_can_not_do_is_named():
         (lambda: pt.Mesh(corners, [(0, 1, 1)]), "has no area"),
         (lambda: pt.Mesh([*corners, [0, 0, 1]], [(0, 1, 2), (0, 1, 3), (1, 0, 4)]), "share the edge"),
         (lambda: pt.Mesh.load("nowhere.stl"), "can't be read"),
-        (lambda: ph.Model().add_particles(x, masses=1, inertias=1, diameters=1, walls=(pt.Mesh(corners, triangles),),
-                                          contact=2.0), "models take"),
+        (
+            lambda: ph.Model().add_particles(
+                x, masses=1, inertias=1, diameters=1, walls=(pt.Mesh(corners, triangles),), contact=2.0
+            ),
+            "models take",
+        ),
     )
     for make, message in cases:
         with pytest.raises(ValueError, match=message):

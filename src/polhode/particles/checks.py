@@ -61,22 +61,30 @@ def cast_law(law: ContactLaw | None, kind: Any) -> ContactLaw | None:
     return jax.tree.map(lambda a: a.astype(kind), law)
 
 
-def period_of(period: Any, kind: Any) -> tuple[Array, tuple[bool, bool, bool] | None]:
-    """Lengths, 1 along open axes, and which axes repeat; None for no period."""
+def period_of(period: Any) -> tuple[np.ndarray | None, tuple[bool, bool, bool] | None]:
+    """Lengths, infinite along open axes, and which axes repeat; None for open space."""
     if period is None:
-        return jnp.ones(3, kind), None
+        return None, None
     lengths = checks.numbers("period", period, "lengths after which space repeats").astype(float)
     if lengths.shape != (3,) or not np.all(lengths > 0):
         raise ValueError(
             f"`period` must be three numbers greater than zero, infinite along open axes, got {short_repr(period)}."
         )
-    repeats = tuple(bool(a) for a in np.isfinite(lengths))
-    return jnp.asarray(np.where(repeats, lengths, 1.0), kind), repeats if any(repeats) else None
+    x, y, z = map(bool, np.isfinite(lengths))
+    return (lengths, (x, y, z)) if x or y or z else (None, None)
 
 
-def check_period(lengths: np.ndarray, repeats: Sequence[bool], reach: float) -> None:
+def nearest_image(d: np.ndarray, box: np.ndarray | None) -> np.ndarray:
+    """The shortest of the vectors to all images, shape (n, 3)."""
+    if box is None:
+        return d
+    lengths = np.where(np.isfinite(box), box, 1.0)
+    return d - np.where(np.isfinite(box), lengths * np.round(d / lengths), 0.0)
+
+
+def check_period(box: Any, reach: float) -> None:
     """Raises ValueError if a particle reaches two images of another."""
-    least = min(length for length, there in zip(lengths, repeats, strict=True) if there)
+    least = float(np.min(box))
     if not least >= 2 * reach:
         raise ValueError(
             f"`period` must be at least {2 * reach:.4g}, twice the largest diameter with the skin and the reach of "

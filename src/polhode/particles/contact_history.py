@@ -12,7 +12,7 @@ from jaxtyping import Array, Int
 from polhode.particles.laws.contact_law import Action, ContactLaw, History
 from polhode.particles.laws.touch import Ends, Touch, surface_velocity
 from polhode.particles.neighbours import Neighbours
-from polhode.particles.walls import POSE, AbstractWall, Meeting, MovingWall, WallPose
+from polhode.particles.walls import POSE, AbstractWall, Approach, MovingWall, WallPose
 from polhode.spaces.component_arrays import Vectors, add, add_scaled, cross, dot, rotate, scale, subtract
 from polhode.systems.separable import Motion
 
@@ -44,7 +44,7 @@ class ContactMemory(NamedTuple):
 class Total(NamedTuple):
     """Sums over contacts: loads, and energies by name, of each particle.
 
-    `tensor`: Σ f ⊗ (point of contact - centre), row by row, and the number of contacts; empty if not asked for.
+    `tensor`: Σ f ⊗ (point of contact - centre), row by row, and the number of contacts; empty if not needed.
     """
 
     force: Vectors
@@ -61,14 +61,14 @@ class Total(NamedTuple):
             moment = add(moment, scale(-lever, cross(normal, action.force)))
             moment = add(moment, action.moment) if action.moment else moment
         more = lambda old, new: {**old, **{k: old[k] + share * e for k, e in new.items()}}  # noqa: E731
-        energies = map(more, self[2:5], action[3:])
+        stored, lost, power = map(more, self[2:5], action[3:])
         tensor = self.tensor
         if tensor:
             holds = (touch.overlap > 0) | (action.history.adheres[0] > 0 if action.history.adheres else False)
             arm = scale(-lever, normal)
             each = (*(f * a for f in action.force for a in arm), holds.astype(arm[0].dtype))
             tensor = tuple(a + b for a, b in zip(tensor, each, strict=True))
-        return Total(add(self.force, action.force), moment, *energies, tensor)
+        return Total(add(self.force, action.force), moment, stored, lost, power, tensor)
 
 
 def follow(old: ContactMemory, new: Neighbours) -> ContactMemory:
@@ -217,38 +217,38 @@ def add_walls(
         ends = (x0, x) if way is None else (way.wall.local(way.start, x0), way.wall.local(way.end, x))
         encounter = wall.meet(*ends, radius, memory)
         histories = []
-        for meeting in encounter.meetings:
-            total, history = _add_meeting(system, law, motion, way, meeting, total)
+        for approach in encounter.approaches:
+            total, history = _add_approach(system, law, motion, way, approach, total)
             histories.append(history)
         after.append(encounter.remember(tuple(histories)))
         code = jnp.maximum(code, encounter.result)
     return total, tuple(after), poses, code
 
 
-def _add_meeting(
+def _add_approach(
     system: AbstractSphereInteractions,
     law: ContactLaw,
     motion: Motion,
     way: Course | None,
-    meeting: Meeting,
+    approach: Approach,
     total: Total,
 ) -> tuple[Total, History]:
-    """`total` with the contacts of one meeting, or of a stack of them."""
+    """`total` with the contacts of one approach, or of a stack of them."""
     radius = 0.5 * system.diameters
 
-    def loop(total: Total, meeting: Meeting) -> tuple[Total, History]:
+    def loop(total: Total, approach: Approach) -> tuple[Total, History]:
         here = sides(system, motion, law.is_damped)
-        one = lambda total, meeting: _add_face(system, law, motion, way, here, meeting, total)  # noqa: E731
-        return (one if meeting.distance.ndim == 1 else partial(jax.lax.scan, one))(total, meeting)
+        one = lambda total, approach: _add_face(system, law, motion, way, here, approach, total)  # noqa: E731
+        return (one if approach.distance.ndim == 1 else partial(jax.lax.scan, one))(total, approach)
 
     kind = radius.dtype
-    like = lambda a: jnp.broadcast_to(jnp.asarray(a, kind), meeting.distance.shape)  # noqa: E731
-    meeting = meeting._replace(
-        normal=tuple(map(like, meeting.normal)), normal_before=tuple(map(like, meeting.normal_before))
+    like = lambda a: jnp.broadcast_to(jnp.asarray(a, kind), approach.distance.shape)  # noqa: E731
+    approach = approach._replace(
+        normal=tuple(map(like, approach.normal)), normal_before=tuple(map(like, approach.normal_before))
     )
-    farthest = jnp.minimum(meeting.distance, meeting.before) - radius
+    farthest = jnp.minimum(approach.distance, approach.before) - radius
     near = jnp.any(farthest < jnp.max(law.reach(radius)))
-    return jax.lax.cond(near, loop, lambda total, meeting: (total, meeting.history), total, meeting)
+    return jax.lax.cond(near, loop, lambda total, approach: (total, approach.history), total, approach)
 
 
 def _add_face(
@@ -257,11 +257,11 @@ def _add_face(
     motion: Motion,
     way: Course | None,
     here: Sides,
-    meeting: Meeting,
+    approach: Approach,
     total: Total,
 ) -> tuple[Total, History]:
-    radius, distance, h = 0.5 * system.diameters, meeting.distance, motion.h
-    n, n0, overlap, before = meeting.normal, meeting.normal_before, radius - distance, radius - meeting.before
+    radius, distance, h = 0.5 * system.diameters, approach.distance, motion.h
+    n, n0, overlap, before = approach.normal, approach.normal_before, radius - distance, radius - approach.before
     zero = jnp.zeros_like(distance)
     levers = (distance, zero), (distance + 0.5 * (overlap - before), zero)
     ends = Ends(here.v, here.omega, (zero,) * 3)
@@ -279,7 +279,7 @@ def _add_face(
             turned = subtract(spin, spin_middle)
             gains = Ends(subtract(here.dv, subtract(surface, surface_middle)), here.domega, turned)
     touch = _touch(n, (overlap, before), (radius, system.masses), subtract(n, n0), levers, ends, gains, h)
-    action = law.act(touch, meeting.history)
+    action = law.act(touch, approach.history)
     power = action.power
     if way is not None:
         work = dot(action.force, surface)

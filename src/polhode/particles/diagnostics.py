@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ from polhode import checks
 from polhode.compiler.cache.program_cache import xla_jit
 from polhode.particles import bonds, contacts
 from polhode.particles.bonds import Pair
-from polhode.particles.contact_history import courses
+from polhode.particles.contact_history import Course, courses
 from polhode.particles.interactions import CONTACT_OUTPUTS, AbstractSphereInteractions
 from polhode.particles.laws.contact_law import ContactLaw
 from polhode.particles.laws.hooke import Hooke
@@ -135,19 +135,19 @@ class AbstractParticles(AbstractSphereInteractions):
             room = self.n if self.n < 64 else 4 * self.capacity
             depth, members = map(np.asarray, _overlaps(self, x, room))
             self._refuse_overlap(depth, lambda k: self._both(k % self.n, members.reshape(-1)[k]))
+        ways: Sequence[Course | None] = (None,) * len(self.walls)
         if self.wall_law is not None:
-            ways, _ = courses(self.walls, self._standing(t, state), jnp.asarray(state[6]))
-        for k, wall in enumerate(self.walls):
+            ways, _ = courses(self.walls, self._motion_at_rest(t, state), jnp.asarray(state[6]))
+        for wall, way in zip(self.walls, ways, strict=True):
             points, law = self.wrap(columns(x)), self.wall_law or ContactLaw(Hooke(1.0))
-            if self.wall_law is not None and ways[k] is not None:
-                points = ways[k].wall.local(ways[k].start, points)
+            points = points if way is None else way.wall.local(way.start, points)
             memory = wall.start(law, self.n, x.dtype)
-            meetings = wall.meet(points, points, 0.5 * self.diameters, memory).meetings
-            depth = np.concatenate([np.atleast_2d(np.asarray(1 - 2 * m.distance / self.diameters)) for m in meetings])
+            approaches = wall.meet(points, points, 0.5 * self.diameters, memory).approaches
+            depth = np.concatenate([np.atleast_2d(np.asarray(1 - 2 * m.distance / self.diameters)) for m in approaches])
             name = type(wall.at_rest).__name__
             self._refuse_overlap(depth, lambda k, name=name: f"Particle {self.user_number(k % self.n)} and a {name}")
 
-    def _standing(self, t: Any, state: State) -> Motion:
+    def _motion_at_rest(self, t: Any, state: State) -> Motion:
         """No motion at a state."""
         x, q, v, omega = (columns(jnp.asarray(part)) for part in state[:4])
         zero = (jnp.zeros_like(self.masses),) * 3

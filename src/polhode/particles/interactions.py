@@ -75,7 +75,8 @@ class AbstractSphereInteractions(AbstractSeparable):
     - `slots`, `constants`, `dampers`: of the bonds of each particle, shape (most bonds of one, n); `pairs`, `per_bond`,
       `limits`: of each bond.
     - `law`, `wall_law`: of contacts with history, in place of `contact` and `wall_contact`. - `attraction`: distance of
-      surfaces at which contacts may still hold. - `lengths`, `repeats`: see `Period`; None if all axes are open. - `alike`: whether all masses and diameters are equal.
+      surfaces at which contacts may still hold. - `lengths`, `repeats`: see `Period`; None if all axes are open.
+    - `alike`: whether all masses and diameters are equal.
     - `free`: whether neither walls nor gravity act. - `touching`: whether particles have contacts.
     - `capacity`: length of the neighbour lists. The others: see `Particles`.
     """
@@ -305,7 +306,9 @@ class AbstractSphereInteractions(AbstractSeparable):
 
     def faces(self, x: Vectors) -> list[tuple[Array, Vectors]]:
         """Of walls without a law, which are all smooth."""
-        return [face for wall in self.walls if isinstance(wall, AbstractSmoothWall) for face in wall.faces(self.wrap(x))]
+        return [
+            face for wall in self.walls if isinstance(wall, AbstractSmoothWall) for face in wall.faces(self.wrap(x))
+        ]
 
     def _bond_loads(self, places: PoseComponents, rest: Rest) -> tuple[Vectors, Vectors]:
         whole = self.whole(rest)

@@ -12,9 +12,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from polhode import checks
-from polhode.checks import short_repr
 from polhode.particles.laws.contact_law import History
-from polhode.particles.walls import AbstractWall, Encounter, Meeting
+from polhode.particles.walls import AbstractWall, Approach, Encounter
 from polhode.result_codes import Result
 from polhode.spaces.component_arrays import Vectors, add_scaled, columns, dot, scale, select, subtract
 
@@ -26,6 +25,10 @@ _CELLS = 2_000_000
 
 _MERGE = 1e-9
 """Distance of corners that are one, relative to the extent of the mesh."""
+
+
+_FACET = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("more", "<u2")])
+"""A triangle of a binary STL file."""
 
 
 class MeshMemory(NamedTuple):
@@ -43,10 +46,12 @@ class MeshMemory(NamedTuple):
 class Cells(NamedTuple):
     """Which triangles are within reach of the points of a cell; cells fill a box around the mesh.
 
-    - `low`, `size`: its corner, shape (3,), and the edge of a cell. - `counts`: cells along the axes.
+    - `reach`: of the centres. - `low`, `size`: its corner, shape (3,), and the edge of a cell.
+    - `counts`: cells along the axes.
     - `first`: where the triangles of each cell begin in `triangles`, shape (cells + 2,); the last cell is empty.
     """
 
+    reach: Float[Array, ""]
     low: Float[Array, "3"]
     size: Float[Array, ""]
     counts: Int[Array, "3"]
@@ -100,23 +105,19 @@ class Mesh(AbstractWall):
 
     @staticmethod
     def load(file: str | Path, unit: float = 1.0, contacts: int = 4) -> Mesh:
-        """The mesh of an STL, COLLADA or OBJ file, times `unit`, the length of its unit: 1e-3 for millimetres.
+        """The mesh of an STL file, binary or text, times `unit`, the length of its unit: 1e-3 for millimetres.
 
         Raises ValueError, with the reason, for files that can't be read.
         """
-        from polhode.importers.mesh_readers import read_triangles
-
         path = checks.path("file", file)
         factor = float(checks.positive("unit", unit, (), "length of the unit of the file"))
         try:
-            parts = [p.triangles for p in read_triangles(path.read_bytes(), path.suffix[1:].lower(), None)]
-        except Exception as error:
-            raise ValueError(f"`{path}` can't be read as a mesh: {error}") from error
-        if not parts:
+            corners = factor * _stl_corners(path.read_bytes())
+        except (OSError, ValueError) as error:
+            raise ValueError(f"`{path}` can't be read as an STL file: {error}") from error
+        if not len(corners):
             raise ValueError(f"`{path}` holds no triangles.")
-        shifts = np.cumsum([0, *(len(p.vertices) for p in parts)])
-        faces = [p.faces + shift for p, shift in zip(parts, shifts, strict=False)]
-        return Mesh(factor * np.concatenate([p.vertices for p in parts]), np.concatenate(faces), contacts)
+        return Mesh(corners, np.arange(len(corners)).reshape(-1, 3), contacts)
 
     @property
     def needs_law(self) -> bool:
@@ -139,22 +140,22 @@ class Mesh(AbstractWall):
         assert self.cells is not None
         first, count = _of_cell(self.cells, x)
         zero, far = jnp.zeros((self.contacts, n), kind), jnp.full((self.contacts, n), 1e30, kind)
-        apart = Meeting(far, (zero,) * 3, far, (zero,) * 3, jax.tree.map(jnp.zeros_like, memory.history))
+        apart = Approach(far, (zero,) * 3, far, (zero,) * 3, jax.tree.map(jnp.zeros_like, memory.history))
         none = jnp.full((self.contacts, n), -1, jnp.int32)
         longest = jnp.max(count)
 
-        def near(memory: MeshMemory) -> tuple[Meeting, Array, Array]:
+        def near(memory: MeshMemory) -> tuple[Approach, Array, Array]:
             spots = self._spots(x, radius, (first, count, longest))
             return self._follow(spots, (x0, x), radius, memory)
 
-        meeting, triangle, code = jax.lax.cond(
+        approach, triangle, code = jax.lax.cond(
             (longest > 0) | jnp.any(memory.triangle >= 0), near, lambda memory: (apart, none, code), memory
         )
 
         def remember(histories: tuple[Any, ...]) -> MeshMemory:
-            return MeshMemory(triangle, meeting.distance, meeting.normal, histories[0])
+            return MeshMemory(triangle, approach.distance, approach.normal, histories[0])
 
-        return Encounter((meeting,), remember, code)
+        return Encounter((approach,), remember, code)
 
     # --- closest points ---------------------------------------------------------------------------------------------
 
@@ -165,7 +166,7 @@ class Mesh(AbstractWall):
         corners, beyond = _flat(self.vertices[self.triangles], kind), _flat(self.beyond, kind)
         assert self.cells is not None
         listed = self.cells.triangles
-        reach = 2 * radius
+        reach = self.cells.reach.astype(kind)
 
         def one(k: Array, spots: _Spots) -> _Spots:
             there = k < count
@@ -182,8 +183,10 @@ class Mesh(AbstractWall):
                 genuine = genuine & ~((weights[i] <= 0) & leads)
             return spots.insert(genuine, j, p, d, (_SAME * radius) ** 2)
 
-        empty = jnp.full((n,), -1, jnp.int32), (jnp.full((n,), 1e30, kind),) * 3, (jnp.zeros((n,), kind),) * 3
-        start = _Spots(*(tuple(a for _ in range(self.contacts)) for a in empty), jnp.zeros((n,), jnp.int32))
+        C, far, zero = self.contacts, jnp.full((n,), 1e30, kind), jnp.zeros((n,), kind)
+        start = _Spots(
+            (jnp.full((n,), -1, jnp.int32),) * C, ((far,) * 3,) * C, ((zero,) * 3,) * C, jnp.zeros((n,), jnp.int32)
+        )
         spots = jax.lax.fori_loop(0, longest, one, start)
         return self._without_slopes(spots)
 
@@ -212,10 +215,10 @@ class Mesh(AbstractWall):
 
     def _follow(
         self, spots: _Spots, ends: tuple[Vectors, Vectors], radius: Array, old: MeshMemory
-    ) -> tuple[Meeting, Array, Array]:
-        """Meetings at the spots with what the same contacts knew, on the same triangle or on one that they came from."""
+    ) -> tuple[Approach, Array, Array]:
+        """Approaches to the spots with the history of the same contacts, on the same triangle or on that before."""
         x0, x = ends
-        meetings, passed = [], jnp.zeros((), bool)
+        approaches, passed = [], jnp.zeros((), bool)
         slots = range(self.contacts)
         was = [jax.tree.map(lambda a, k=k: a[k], old) for k in slots]
         old_points = [subtract(x0, scale(w.distance, w.normal)) for w in was]
@@ -243,11 +246,11 @@ class Mesh(AbstractWall):
                 history = jax.tree.map(lambda a, b, m=match: jnp.where(m, a, b), w.history, history)
                 before = jnp.where(match, w.distance, before)
                 n0 = tuple(jnp.where(match, a, b) for a, b in zip(w.normal, n0, strict=True))
-            meetings.append((Meeting(distance, n, before, n0, history), triangle))
+            approaches.append((Approach(distance, n, before, n0, history), triangle))
         stack = lambda *a: jnp.stack(a)  # noqa: E731
-        meeting, triangle = jax.tree.map(stack, *meetings)
+        approach, triangle = jax.tree.map(stack, *approaches)
         code = jnp.where(jnp.any(spots.count > self.contacts), int(Result.too_many_neighbours), 0)
-        return meeting, triangle, jnp.where(passed, int(Result.lost_particles), code).astype(jnp.int32)
+        return approach, triangle, jnp.where(passed, int(Result.lost_particles), code).astype(jnp.int32)
 
 
 class _Spots(NamedTuple):
@@ -287,7 +290,11 @@ def closest_point(x: Vectors, a: Vectors, b: Vectors, c: Vectors) -> tuple[Vecto
     inside = va + vb + vc
     v, w = over(vb, inside), over(vc, inside)
     regions = (
-        ((va <= 0) & (d4 - d3 >= 0) & (d5 - d6 >= 0), 1 - over(d4 - d3, d4 - d3 + d5 - d6), over(d4 - d3, d4 - d3 + d5 - d6)),
+        (
+            (va <= 0) & (d4 - d3 >= 0) & (d5 - d6 >= 0),
+            1 - over(d4 - d3, d4 - d3 + d5 - d6),
+            over(d4 - d3, d4 - d3 + d5 - d6),
+        ),
         ((vb <= 0) & (d2 >= 0) & (d6 <= 0), 0.0, over(d2, d2 - d6)),
         ((vc <= 0) & (d1 >= 0) & (d3 <= 0), over(d1, d1 - d3), 0.0),
         ((d6 >= 0) & (d5 <= d6), 0.0, 1.0),
@@ -333,6 +340,18 @@ def _of_cell(cells: Cells, x: Vectors) -> tuple[Array, Array]:
 
 
 # --- once, by NumPy ---------------------------------------------------------------------------------------------------
+
+
+def _stl_corners(content: bytes) -> np.ndarray:
+    """Corners of the triangles, shape (3 m, 3)."""
+    count = int.from_bytes(content[80:84], "little")
+    if len(content) == 84 + count * _FACET.itemsize:
+        return np.frombuffer(content, _FACET, offset=84)["corners"].astype(float).reshape(-1, 3)
+    lines = (line.split() for line in content.decode("ascii").splitlines())
+    corners = np.array([[float(word) for word in line[1:4]] for line in lines if line and line[0] == "vertex"])
+    if corners.ndim != 2 or corners.shape[1] != 3 or len(corners) % 3:
+        raise ValueError("it is neither binary STL nor text with three vertices of each facet.")
+    return corners
 
 
 def _merge(x: np.ndarray, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -408,7 +427,9 @@ def _cells(corners: np.ndarray, reach: float) -> Cells:
     for k in range(len(corners)):
         first = np.floor((low[k] - origin) / size).astype(int)
         last = np.minimum(np.floor((high[k] - origin) / size).astype(int), counts - 1)
-        grid = np.stack(np.meshgrid(*(np.arange(i, j + 1) for i, j in zip(first, last, strict=True)), indexing="ij"), -1)
+        grid = np.stack(
+            np.meshgrid(*(np.arange(i, j + 1) for i, j in zip(first, last, strict=True)), indexing="ij"), -1
+        )
         grid = grid.reshape(-1, 3)
         middle = origin + size * (grid + 0.5)
         grid = grid[np.abs((middle - a[k]) @ normal[k]) <= far]
@@ -419,4 +440,6 @@ def _cells(corners: np.ndarray, reach: float) -> Cells:
     number = np.bincount(key, minlength=int(np.prod(counts)))
     first = np.concatenate(([0], np.cumsum(number), [len(key)]))
     whole = lambda values: jnp.asarray(values, jnp.int32)  # noqa: E731
-    return Cells(jnp.asarray(origin), jnp.asarray(size), whole(counts), whole(first), whole(member[order]))
+    return Cells(
+        jnp.asarray(reach), jnp.asarray(origin), jnp.asarray(size), whole(counts), whole(first), whole(member[order])
+    )

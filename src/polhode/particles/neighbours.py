@@ -92,7 +92,9 @@ def search(
     members, count = jax.lax.fori_loop(0, grid.stretches, stretch, empty)
     longest = jnp.max(count)
     code = jnp.where(longest > capacity, int(Result.too_many_neighbours), 0)
-    return Neighbours(members, here, longest), jnp.where(grid.is_lost, int(Result.lost_particles), code).astype(jnp.int32)
+    return Neighbours(members, here, longest), jnp.where(grid.is_lost, int(Result.lost_particles), code).astype(
+        jnp.int32
+    )
 
 
 class _Rows:

@@ -142,7 +142,9 @@ class ShardedParticles(AbstractParticles):
         def own(x: Vectors, reach: Array, partners: Array) -> tuple[Any, Any, Array, Array]:
             every = _gather(x)
             mine = jax.lax.axis_index(AXIS) * block + jnp.arange(block, dtype=jnp.int32)
-            lists, code = search(every, reach, 2 * jnp.max(reach), partners if len(partners) else None, capacity, mine, self.period)
+            lists, code = search(
+                every, reach, 2 * jnp.max(reach), partners if len(partners) else None, capacity, mine, self.period
+            )
             worst = lambda a: jax.lax.pmax(a, AXIS)  # noqa: E731
             return lists.members, lists.at, worst(lists.longest), worst(code)
 

@@ -20,13 +20,14 @@ from polhode.particles.checks import (
     check_period,
     contact_laws,
     materials,
+    nearest_image,
     not_negative,
     per_particle,
     period_of,
     walls_of,
 )
 from polhode.particles.diagnostics import AbstractParticles
-from polhode.particles.neighbours import Neighbours, Period, search
+from polhode.particles.neighbours import Neighbours, search
 from polhode.particles.walls import AbstractWall
 from polhode.spaces.component_arrays import Vectors, columns, select
 from polhode.systems.separable import Rest
@@ -56,7 +57,8 @@ class Particles(AbstractParticles):
     - `wall_contact`: the same of walls; None for that of particles.
     - `contact_damping`: force along the line of centres per speed of approach, while particles or walls touch.
     - `bonded_contacts`: whether particles with a bond are in contact as well.
-    - `walls`: of `polhode.particles`, at rest or, with a `ContactLaw`, in a `MovingWall`. - `gravity`: acceleration, shape (3,).
+    - `walls`: of `polhode.particles`, at rest or, with a `ContactLaw`, in a `MovingWall`.
+    - `gravity`: acceleration, shape (3,).
     - `period`: lengths after which space repeats along the axes, shape (3,), infinite where it is open; None for open
       space. Positions in states go on beyond it, so that nothing jumps. Walls are in the image from 0 to the length.
     - `skin`: distance beyond the reach of contacts within which neighbours are listed, as a share of the largest
@@ -127,9 +129,10 @@ class Particles(AbstractParticles):
             np.ptp(np.asarray(a)) == 0 for a in (masses, diameters)
         )
         self.shear, self.bonded_contacts = shear, bool(bonded_contacts)
-        self.lengths, self.repeats = period_of(period, kind)
+        box, self.repeats = period_of(period)
+        self.lengths = jnp.asarray(np.ones(3) if box is None else np.where(np.isfinite(box), box, 1.0), kind)
         links = bond_pairs(pairs, n)
-        self._bond(x, links, material, kinds, kind)
+        self._bond(x, links, box, material, kinds, kind)
         self.touching = not (checks.is_concrete(contact) and float(contact) == 0)
         if self.law is not None:
             self.touching = n > 1
@@ -141,14 +144,16 @@ class Particles(AbstractParticles):
         self.capacity = 0
         if self.repeats is not None and checks.is_concrete(diameters, skin, self.attraction):
             reach = float(jnp.max(self.diameters) + self.skin + self.attraction)
-            check_period(np.asarray(self.lengths), self.repeats, reach)
+            check_period(box, reach)
         if self.touching:
-            room = _room(x, diameters, skin, links, self.period) if capacity is None else capacity
+            room = _room(x, diameters, skin, links, box) if capacity is None else capacity
             self.capacity = min(checks.count("capacity", room, "neighbours for which there is room"), max(n - 1, 1))
 
-    def _bond(self, x: np.ndarray, links: np.ndarray, material: Any, kinds: Any, kind: Any) -> None:
+    def _bond(
+        self, x: np.ndarray, links: np.ndarray, box: np.ndarray | None, material: Any, kinds: Any, kind: Any
+    ) -> None:
         n, m = len(x), len(links)
-        d0 = np.stack(self.apart(*(columns(jnp.asarray(x[ends])) for ends in links.T)), axis=1)
+        d0 = nearest_image(x[links[:, 0]] - x[links[:, 1]], box)
         length = np.linalg.norm(d0, axis=1)
         if m and not np.all(length > 0):
             first = links[int(np.argmin(length))]
@@ -238,20 +243,18 @@ class Particles(AbstractParticles):
         return jnp.concatenate((rest[0], jnp.zeros(1, rest[0].dtype)))[self.slots.bond]
 
 
-def _room(x: np.ndarray, diameters: Any, skin: Any, links: np.ndarray, period: Period | None) -> int:
+def _room(x: np.ndarray, diameters: Any, skin: Any, links: np.ndarray, box: np.ndarray | None) -> int:
     """1.5 times the largest number of neighbours at the start, and at least `_ROOM`."""
     if not checks.is_concrete(diameters, skin):
         return _ROOM
     sizes = np.broadcast_to(np.asarray(diameters, float), len(x))
     reach = 0.5 * (sizes + skin * sizes.max())
-    box = None
-    if period is not None:
-        box = np.where(period.repeats, np.asarray(period.lengths, float), 0.0)
-        x = np.stack([np.asarray(a) for a in period.wrap(columns(jnp.asarray(x)))], axis=1)
-        x = np.where(box > 0, np.where(x >= box, 0.0, x), x)
-    close = scipy.spatial.KDTree(x, boxsize=box).query_pairs(2 * reach.max(), output_type="ndarray").reshape(-1, 2)
-    d = x[close[:, 0]] - x[close[:, 1]]
-    d = d if period is None else np.stack(period.nearest(columns(jnp.asarray(d))), axis=1)
+    size = None if box is None else np.where(np.isfinite(box), box, 0.0)
+    places = x if size is None else np.where(size > 0, np.mod(x, np.where(size > 0, size, 1.0)), x)
+    close = (
+        scipy.spatial.KDTree(places, boxsize=size).query_pairs(2 * reach.max(), output_type="ndarray").reshape(-1, 2)
+    )
+    d = nearest_image(x[close[:, 0]] - x[close[:, 1]], box)
     near = np.linalg.norm(d, axis=1) < reach[close].sum(axis=1)
     number = lambda pairs: np.sort(pairs, axis=1) @ np.array([len(x), 1])  # noqa: E731
     free = close[near & ~np.isin(number(close), number(links))]

@@ -45,7 +45,7 @@ class WallPose(NamedTuple):
     turn: Quaternions
 
 
-class Meeting(NamedTuple):
+class Approach(NamedTuple):
     """Spheres and one face of a wall in a step, in the frame in which the wall rests.
 
     - `distance`, `normal`: of the centres from the face at the end of the step; the normal points to them.
@@ -62,9 +62,9 @@ class Meeting(NamedTuple):
 
 
 class Encounter(NamedTuple):
-    """All meetings of spheres with a wall; `remember` makes the memory from the histories after; a `Result` code."""
+    """All approaches of spheres with a wall; `remember` makes the memory from the histories after; a `Result` code."""
 
-    meetings: tuple[Meeting, ...]
+    approaches: tuple[Approach, ...]
     remember: Callable[[tuple[Any, ...]], Any]
     result: Any
 
@@ -119,10 +119,10 @@ class AbstractSmoothWall(AbstractWall):
 
     def meet(self, x0: Vectors, x: Vectors, radius: Array, memory: Any) -> Encounter:
         now, before = self.faces(x), self.faces(x0)
-        meetings = tuple(Meeting(*a, *b, old) for a, b, old in zip(now, before, memory, strict=True))
+        approaches = tuple(Approach(*a, *b, old) for a, b, old in zip(now, before, memory, strict=True))
         through = [jnp.any(distance < -2 * radius) for distance, _ in now]
         lost = jnp.where(jnp.any(jnp.stack(through)), int(Result.lost_particles), 0)
-        return Encounter(meetings, tuple, lost.astype(jnp.int32))
+        return Encounter(approaches, tuple, lost.astype(jnp.int32))
 
 
 class Plane(AbstractSmoothWall):
