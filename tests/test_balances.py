@@ -38,6 +38,7 @@ def spin(run):
     )
 
 
+@pytest.mark.exhaustive
 def test_fast_wheels_in_absolute_coordinates_lose_angular_momentum_and_the_audit_says_so():
     run = ph.simulate(gyrostat((0, 0, -9.81)).problem("SO3xR3", t1=4.0, h=0.01, repair=True), save_every=20)
     H, audit = spin(run), run.audit()
@@ -108,6 +109,7 @@ def test_frames_that_may_miss_a_contact_are_no_ground_for_a_verdict():
     assert {row.quantity for row in ph.simulate(problem, save_every=40).audit()} == {"manifold"}
 
 
+@pytest.mark.exhaustive
 def test_what_impacts_change_is_no_drift():
     model = ph.Model(gravity=(0, 0, -9.81))
     one = model.add_body(mass=1.0, inertia=(0.01, 0.02, 0.03), angular_velocity=(0, 20, 0), name="one")

@@ -33,6 +33,7 @@ def run(tmp_path, monkeypatch, capsys):
     return numbers
 
 
+@pytest.mark.exhaustive
 def test_mechanism(run):
     torque, force, turned, (work, gain) = run("mechanism.py", "mechanism.html")
     assert torque == pytest.approx([13.0], abs=0.01)

@@ -91,7 +91,7 @@ def test_a_circle_would_be_seen():
 ORDER = (
     "compiler", "spaces", "linalg", "systems", "contact", "multibody", "integrators", "joints", "forces", "events",
     "rods", "particles", "flexible", "assembly", "results", "storage", "viewing", "exporters", "model", "importers",
-    "problems", "solution", "simulation", "code_export", "analysis", "experiments", "cli",
+    "problems", "solution", "simulation", "code_export", "cosimulation", "analysis", "experiments", "cli",
 )  # fmt: skip
 """Packages as `ARCHITECTURE.md` has them: each may need those before it, for annotations as well."""
 

@@ -56,7 +56,7 @@ def end(problem, method, h):
     return [np.asarray(x) for x in jax.tree.leaves(run.state)]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", registry.names())
 def test_each_method_comes_closer_with_half_the_step(method):
     problem = next((problem for k, problem in enumerate(problems()) if method in methods(k)), None)

@@ -26,6 +26,7 @@ def test_piecewise_linear_functions_of_many_points_are_those_of_numpy():
     np.testing.assert_allclose(jax.vmap(f)(t), expected, atol=1e-14)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(10)
 @pytest.mark.parametrize("n", [4, 5, 60])
 def test_cubic_splines_and_their_rates_are_those_of_scipy(n):

@@ -42,6 +42,10 @@ from .code_export.c_compiler import CompilerError as CompilerError
 from .code_export.export_code import export_code as export_code
 from .compiler.xla.entry_points import CompileTimeWarning as CompileTimeWarning
 from .contact import shapes as shapes
+from .cosimulation.cosimulate import Cosimulation as Cosimulation
+from .cosimulation.cosimulate import cosimulate as cosimulate
+from .cosimulation.instances import UnitError as UnitError
+from .cosimulation.unit import load_fmu as load_fmu
 from .events.event import Event as Event
 from .experiments.reproduce import reproduce as reproduce
 from .importers import load_model as load_model

@@ -225,7 +225,6 @@ def test_what_cannot_be_exported_is_refused_by_name_with_a_remedy(tmp_path):
     top = ph.problems.get("heavy-top")
     refused("`derivatives` must be", tmp_path, top, derivatives="forward")
     refused("`derivatives` must be a list", tmp_path, top, derivatives=None)
-    refused("Units .* have no `derivatives`", tmp_path, top, file="x.fmu", derivatives="along")
     refused("`fmi` is the version of a unit", tmp_path, top, fmi="2.0")
     refused("must end in .c, .so", tmp_path, top, file="x.zip")
     refused("`h` must be positive", tmp_path, top, h=-1.0)
@@ -344,6 +343,39 @@ def test_large_models_have_the_bytes_of_their_runs(name, level, tmp_path):
     problem, method = LARGE[name]()
     h = 2.0**-14 if method is None else 2.0**-10
     check_bytes(tmp_path, problem, method, h, options=(level,))
+
+
+_DERIVATIVES = """
+#include "model.h"
+#include <string.h>
+int main(void) {
+  model_parameters p = model_default_parameters, d_p = {1.0, 1.0}, g_p;
+  model_inputs u = model_default_inputs, d_u = {1.0}, g_u;
+  model_carry carry, seed, next;
+  int32_t bad = model_start(&p, &u, 0.0, &carry);
+  memset(&seed, 0, sizeof seed);
+  for (int n = 0; n < 200 && !bad; ++n) {
+    model_step_along(&p, &u, &carry, &d_p, &d_u, &seed, &next);
+    bad = model_step(&p, &u, &carry);
+    seed = next;
+    model_step_back(&p, &u, &carry, &seed, &g_p, &g_u, &next);
+  }
+  return bad;
+}
+"""
+
+
+@needs_compiler
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("method", "formulation"), [("rkmk4", "minimal"), ("generalized-alpha", "SO3xR3")])
+def test_sanitizers_find_nothing_in_derivatives(method, formulation, tmp_path):
+    file, free = tmp_path / "model.c", {"inputs": "torque", "parameters": ["mass", "length"]}
+    ph.export_code(arm(formulation), method, file, h=1e-3, name="model", derivatives=("along", "back"), **free)
+    (tmp_path / "main.c").write_text(_DERIVATIVES)
+    flags = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    files = (tmp_path / "main.c", file)
+    subprocess.run([COMPILER, *STRICT, *flags, *files, "-o", tmp_path / "program", "-lm"], check=True)
+    subprocess.run([tmp_path / "program"], check=True)
 
 
 @needs_compiler

@@ -262,11 +262,13 @@ def test_sources_are_strict_and_sanitizers_find_nothing(implicit_unit, tmp_path)
         archive.extractall(tmp_path)
     sources = tmp_path / "sources"
     strict = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off")
-    for name in ("fmi3.c", "model.c"):
+    for name in ("fmi3.c", "model.c", "equations.c"):
         subprocess.run([COMPILER, *strict, "-O1", "-c", name], check=True, cwd=sources)
     (sources / "main.c").write_text(_MAIN)
     flags = ("-std=c99", "-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-    subprocess.run([COMPILER, *flags, "main.c", "fmi3.c", "model.c", "-o", "main", "-lm"], check=True, cwd=sources)
+    subprocess.run(
+        [COMPILER, *flags, "main.c", "fmi3.c", "model.c", "equations.c", "-o", "main", "-lm"], check=True, cwd=sources
+    )
     subprocess.run([sources / "main"], check=True)
 
 

@@ -24,6 +24,7 @@ import polhode as ph
 from polhode.cli import app
 from polhode.compiler import fingerprint
 from polhode.compiler.cache import disk_cache, source_version
+from polhode.compiler.fingerprint.object_walk import input_digest
 
 RUN = """
 import json, sys
@@ -288,6 +289,22 @@ def test_what_belongs_to_the_user_has_no_lasting_key():
 def test_lasting_keys_tell_values_apart(one, other):
     assert fingerprint.persistent_key(one) == fingerprint.persistent_key(one)
     assert fingerprint.persistent_key(one) != fingerprint.persistent_key(other)
+
+
+ARM = (
+    '<mujoco><worldbody><body><joint name="j" axis="{axis}"/><geom size="0.1" pos="1 0 0" mass="{mass}"/>'
+    "</body></worldbody></mujoco>"
+)
+
+
+def test_outputs_of_models_from_files_have_short_keys_with_their_constants():
+    def key(**more):
+        model = ph.load_model(ARM.format(**{"axis": "0 1 0", "mass": 1} | more))
+        return input_digest(model.problem("SO3xR3").outputs["joint_positions"])
+
+    assert key() == key() is not None
+    # Axes of joints are constants of the program, masses are inputs.
+    assert key(axis="0 0 1") != key() == key(mass=2)
 
 
 def test_what_has_been_worked_out_changes_no_key():

@@ -80,6 +80,7 @@ def test_rows_are_the_same_in_all_back_ends(way):
         np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-14)
 
 
+@pytest.mark.exhaustive
 def test_rows_have_derivatives_and_batches():
     def plain(a, x):
         return jnp.sum(jnp.stack([jnp.sin(a @ row) * row[0] for row in x]) ** 2)

@@ -92,6 +92,7 @@ class Pairs(AbstractContactSet):
         return PresentContacts(kinematics, None, number if number is None else jnp.asarray(number), zero[0, 0] + k)  # type: ignore[arg-type]
 
 
+@pytest.mark.exhaustive
 def test_impulses_belong_to_features_of_pairs_whichever_slots_these_are_in():
     """A pair whose vertices change slots keeps them; another pair, a new feature and an empty slot have none."""
     pairs = Pairs()

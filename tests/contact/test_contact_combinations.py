@@ -115,6 +115,7 @@ def test_a_ball_rolls_down_a_heightfield_as_down_a_plane():
     np.testing.assert_allclose(way, 5 / 14 * G * np.sin(slope) * 0.4**2, rtol=1e-10)
 
 
+@pytest.mark.exhaustive
 def test_points_have_shapes_and_coordinates_have_none():
     model = ph.Model(gravity=(0, 0, -G))
     model.ground.add_shape(ph.shapes.Plane())

@@ -77,6 +77,7 @@ def test_unknown_names(key, message):
         run.contacts[key]
 
 
+@pytest.mark.exhaustive
 def test_rules_have_names():
     model = puck_on_floor()
     puck = model.register.find("puck")
@@ -247,6 +248,7 @@ def test_events_end_and_change_runs_with_contacts():
     assert kinetic[0] - kinetic[-1] == pytest.approx(run.dissipated["sliding"][-1] + jump, rel=1e-10)
 
 
+@pytest.mark.exhaustive
 def test_frames_between_steps_are_read():
     problem = puck_on_floor(velocity=(1.0, 0, 0)).problem("SO3xR3", t1=0.1, h=0.01)
     run = ph.simulate(problem, save_at=[0.013, 0.05, 0.1])

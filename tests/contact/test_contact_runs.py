@@ -59,6 +59,7 @@ def test_runs_inside_jit_are_those_outside(problem, run):
         np.testing.assert_allclose(x, y, atol=1e-12)
 
 
+@pytest.mark.exhaustive
 def test_contacts_close_and_open_by_name():
     model = ph.Model(gravity=(0, 0, -G), units="SI")
     model.ground.add_shape(ph.shapes.Plane(name="floor"))

@@ -30,6 +30,7 @@ def test_drilling_friction_stops_a_ball_that_spins():
     np.testing.assert_allclose(rate, np.maximum(20 - loss * np.asarray(solution.t), 0), atol=1e-12)
 
 
+@pytest.mark.exhaustive
 def test_rolling_friction_stops_a_ball_that_rolls():
     ball = on_floor(
         ph.shapes.Sphere(0.1), mass=1.0, position=(0, 0, 0.1), velocity=(1, 0, 0), angular_velocity=(0, 10, 0),

@@ -55,6 +55,7 @@ def test_a_curved_slide_is_of_order_2():
     np.testing.assert_allclose(slope(errors), 2.0, atol=0.02)
 
 
+@pytest.mark.exhaustive
 def test_a_ball_whose_centre_of_mass_is_beside_its_centre_rolls_with_order_2():
     """The point of contact moves in the body, so that rows of one end of the step alone would have order 1."""
     centre = np.array([0, 0, 0.04])
@@ -138,6 +139,7 @@ def test_a_ball_comes_to_rest_beyond_the_accumulation_of_its_impacts():
     assert np.diff(energy(solution)).max() < 1e-13
 
 
+@pytest.mark.exhaustive
 def test_an_elastic_ball_keeps_its_energy_under_gravity():
     model = on_floor(
         ph.shapes.Sphere(0.1), UP, {"friction": 0.0, "restitution": 1.0}, mass=1.0, position=(0, 0, 1.1)
@@ -206,6 +208,7 @@ def test_a_box_dropped_on_a_corner_comes_to_rest_on_a_face(h):
     assert np.diff(E).max() < 5e-6
 
 
+@pytest.mark.exhaustive
 def test_a_rocking_block_changes_edges_and_rocks_on():
     x = np.array([0.2, 0, 0]) - turn(0.15) @ np.array([0.2, 0, -0.6])
     model = on_floor(
@@ -314,6 +317,7 @@ def test_three_cylinders_stand_at_both_thresholds(between, ground, stands):
 # --- one name, two forms ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_the_name_stands_for_the_form_that_the_system_needs():
     model = on_floor(ph.shapes.Sphere(0.1), UP, {"friction": 0.2}, mass=1.0, position=(0, 0, 0.1), velocity=(1, 0, 0))
     problem = model.problem("SO3xR3", t1=0.4, h=0.01)

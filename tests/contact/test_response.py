@@ -94,6 +94,7 @@ def test_one_end_that_lands_lifts_none_through_the_floor_and_gains_no_energy():
     assert response.velocity @ M @ response.velocity <= state[1] @ M @ state[1]
 
 
+@pytest.mark.exhaustive
 def test_forces_of_two_supports_are_those_of_statics():
     system = UnilateralSystem(BAR, tuple(ends(0.0)), jnp.array([True, True]))
     np.testing.assert_allclose(system.forces(jnp.zeros(()), (jnp.zeros(2), jnp.zeros(2))), [G / 2, G / 2], rtol=1e-11)

@@ -42,6 +42,7 @@ def close(found: Any, expected: Any, rtol: float = 1e-11) -> None:
     np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol * np.max(np.abs(expected)))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["SO3xR3", "S3|xR3"])
 @pytest.mark.parametrize("options", [{}, {"frame": "root", "damping": 0.01}], ids=["mean", "root"])

@@ -196,6 +196,7 @@ def test_ball_slides_then_rolls_at_five_sevenths() -> None:
     assert abs(velocity[0] - arm * spin[1]) < 1e-6
 
 
+@pytest.mark.exhaustive
 def test_a_belt_takes_a_box_along_with_its_friction() -> None:
     model = ph.Model(gravity=(0, 0, -G))
     model.ground.add_shape(ph.shapes.Plane())

@@ -120,6 +120,7 @@ def test_an_implicit_step_arrives_at_a_stop(method: str) -> None:
     assert arriving(1e-15).stats["result"] == ph.Result.newton_not_converged
 
 
+@pytest.mark.exhaustive
 def test_dampers_of_stops_never_pull() -> None:
     model, joint = slider(RATE)
     model.add(ph.forces.JointStops(joint, limits=(-np.inf, 0.0), stiffness=200.0, damping=60.0))

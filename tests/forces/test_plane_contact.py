@@ -42,6 +42,7 @@ def test_force_is_a_power_of_the_depth_and_minus_the_slope_of_the_potential(expo
         np.testing.assert_array_equal(load.torque, 0)
 
 
+@pytest.mark.exhaustive
 def test_derivatives_are_finite_apart_from_the_plane_and_at_first_touch() -> None:
     body = ph.Model().add_point(mass=1.0, position=(0, 0, 0))
 

@@ -196,6 +196,7 @@ def test_simplified_hulls_are_listed(tmp_path):
     assert losses(ph.load_model(path, floor=True)) == {"hulls of meshes": ("round",)}
 
 
+@pytest.mark.exhaustive
 def test_terrain_is_where_mujoco_has_it():
     """Balls above a height field have the gaps that rays of MuJoCo say; its hull would be up to 0.3 m above it."""
     mujoco = pytest.importorskip("mujoco")

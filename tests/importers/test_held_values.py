@@ -55,6 +55,7 @@ def check_closed(positions, velocities):
     np.testing.assert_allclose(rate(positions, velocities), 0, atol=1e-8)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("formulation", BOTH)
 @pytest.mark.sampled(6)
 def test_what_is_given_is_held_without_a_word(formulation):

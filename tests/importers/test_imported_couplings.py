@@ -210,6 +210,7 @@ def test_joints_transmit_the_same_loads_whether_followers_are_coordinates_or_not
             assert np.abs(values[own]).max() > 1
 
 
+@pytest.mark.exhaustive
 def test_velocities_given_to_followers_drive_what_they_follow():
     problem = ph.load_model(FINGERS.format(""), velocities={"c": 0.3}).problem(t1=0.1)
     rates = dict(zip("abcd", problem.outputs["joint_velocities"](0.0, problem.state0), strict=True))

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import polhode as ph
+from polhode.compiler.cache import disk_cache
 from polhode.importers import ModelFileWarning
 from polhode.solution.export import export
 from polhode.viewing.scene import robot_appearance as machines
@@ -391,6 +392,36 @@ def test_large_meshes_are_made_coarser_and_pages_have_a_limit(tmp_path, monkeypa
     assert all(1000 < count <= 2000 for count in faces())
     monkeypatch.setattr(machines, "MOST_FACES_A_PAGE", 600)
     assert 300 < sum(faces()) <= 600
+
+
+def test_decimated_meshes_are_stored_for_the_files_that_they_were_read_from(tmp_path, monkeypatch):
+    import trimesh
+
+    monkeypatch.setattr(disk_cache, "folder", lambda: tmp_path / "programs")
+    monkeypatch.setattr(machines, "_WORTH_STORING", 0.0)
+    ball = trimesh.creation.icosphere(subdivisions=3)
+    (tmp_path / "ball.stl").write_bytes(ball.export(file_type="stl"))
+    mesh = MESH.format("", "ball.stl")
+    path = robot(tmp_path / "r.urdf", mesh + mesh.replace("/>", ' scale="1 1 2"/>', 1))
+
+    def triangles():
+        shapes = ph.load_model(path).looks.read()[0].shapes
+        return [part.triangles.digest() for shape in shapes for part in shape.parts]
+
+    first = triangles()
+    assert len(set(first)) == 2
+    assert len(disk_cache.files()) == 1
+    with monkeypatch.context() as m:
+        m.setattr(machines, "_read", lambda shapes: pytest.fail("read again"))
+        assert triangles() == first
+    # What decides the triangles is part of the key: numbers of a file, and limits of a page.
+    ball.apply_scale([1, 1, 3])
+    (tmp_path / "ball.stl").write_bytes(ball.export(file_type="stl"))
+    second = triangles()
+    monkeypatch.setattr(machines, "MOST_FACES_A_PAGE", 600)
+    third = triangles()
+    assert len({*first, *second, *third}) == 6
+    assert len(disk_cache.files()) == 3
 
 
 def test_stored_runs_need_no_files_for_their_pages(tmp_path):

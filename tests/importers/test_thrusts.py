@@ -32,6 +32,7 @@ def write_file(tmp_path, lift=0.0, actuators=BOTH):
     return path
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("formulation", ["minimal", "SE3"])
 @pytest.mark.parametrize("lift", [0.0, 0.7])

@@ -395,6 +395,7 @@ def test_rows_of_bodies_that_mujoco_does_not_read_are_refused():
         model.to_mjcf()
 
 
+@pytest.mark.exhaustive
 def test_limits_of_a_controlled_joint_come_from_the_file_and_go_back_there():
     text = (
         '<mujoco><worldbody><body name="b"><joint name="j" axis="0 1 0" actuatorfrcrange="-3 2"/><inertial pos="0 0 1" '

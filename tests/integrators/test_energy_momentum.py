@@ -307,6 +307,7 @@ def test_a_body_at_rest_stays_at_rest(unknowns):
     assert np.max(np.abs(np.asarray(result.state.v))) < 1e-15
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("h", [0.05, 0.0125])
 def test_invariant_kinetic_energy_passes_turning_points(h):

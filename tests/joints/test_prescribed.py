@@ -56,6 +56,7 @@ def test_prescribed_motions_close_the_joint_after_many_turns(name: str) -> None:
         assert np.abs(element.residual(jnp.asarray(t + 0.02), poses)).max() > 1e-2
 
 
+@pytest.mark.exhaustive
 def test_a_prescribed_pose_is_that_of_the_body() -> None:
     model, body, _ = two_bodies()
     joint = J.PrescribedPose(model.ground, body, shift, about_z)

@@ -83,6 +83,7 @@ def test_a_tumbling_disc_converges_to_its_reduced_equations(method, options, ord
     assert np.all(np.log2(coarse / fine) < np.array(orders) + 0.5)
 
 
+@pytest.mark.exhaustive
 def test_a_disc_keeps_its_lean_and_goes_round_in_a_circle():
     """Steady motion: the lean satisfies one equation, and the centre goes round with ψ̇ on the radius of its speed."""
     theta, omega2 = 1.0, 2.0

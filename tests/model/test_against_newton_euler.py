@@ -229,6 +229,7 @@ CASES = {
 }
 
 
+@pytest.mark.exhaustive
 def test_plane_loops_leave_two_constraints_in_any_direction():
     machine = Machine.of_bars()
     system, state = machine.model.assemble("minimal", repair=True, redundant="minimum-norm")

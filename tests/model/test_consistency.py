@@ -171,6 +171,7 @@ def test_long_chains_are_analysed_too():
         model.assemble("SO3xR3")
 
 
+@pytest.mark.exhaustive
 def test_diagnosis_names_bodies_and_joints():
     system, (q, v) = pendulum().assemble("SE3")
     moved = system.configuration.move(q, jnp.array([0, 0, 0, 0, 0.25, 0]))

@@ -54,6 +54,7 @@ def test_laws_of_springs_are_linear():
         ph.forces.JointSpring(hinge, stiffness=lambda s: s**3)
 
 
+@pytest.mark.exhaustive
 def test_rods_with_too_few_edges_say_so_where_a_run_fails():
     """A ring of five edges turns by 2π/5 at each."""
     model = ph.Model()

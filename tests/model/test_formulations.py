@@ -241,6 +241,7 @@ def test_half_explicit_methods_take_euler_parameters(name):
     assert abs(np.log2(errors[0] / errors[1]) - order) < 0.5
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["euler-angles", "euler-angles-kinematic"])
 def test_an_unconstrained_body_in_angles_converges_to_the_motion_on_the_group(name):
     def end(name, h):

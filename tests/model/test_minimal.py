@@ -198,6 +198,7 @@ def test_controllers_of_a_tree_count_turns(reverse):
     assert not system.invariants()
 
 
+@pytest.mark.exhaustive
 def test_loops_stay_as_constraints():
     """A parallelogram of three hinged bars: the tree holds three hinges, the fourth closes the loop."""
     model = ph.Model(gravity=(0, 0, -9.81))

@@ -100,6 +100,7 @@ def test_loops_over_links_give_the_same_as_recursions_without(system, monkeypatc
     agree(parts(looped), parts(system))
 
 
+@pytest.mark.exhaustive
 def test_constraints_on_trees_in_loops_are_solved_with_the_inverse_of_the_mass(monkeypatch):
     """The Schur complement by articulated bodies, beside the elimination of the whole matrix."""
 
@@ -228,6 +229,7 @@ def test_balance_in_one_sweep_is_that_of_mass_and_forces():
     np.testing.assert_allclose(swept, single, rtol=0, atol=1e-12 * size)
 
 
+@pytest.mark.exhaustive
 def test_followers_carry_their_loads_to_what_they_follow(system):
     system, q, _ = system
     whole: JointTree = system.coordinates

@@ -22,6 +22,7 @@ MODULUS, SHEAR = E / (2 * (1 - NU**2)), 2 * (1 - NU) / (2 - NU)
 JKR = pt.JKR(E, 5.0, NU)
 
 
+@pytest.mark.exhaustive
 def test_damping_gives_the_restitution_it_was_made_for():
     """The linear oscillator that is cut where the force vanishes, by SciPy; and back, on both sides of ζ = 1."""
     for e in (0.8, np.exp(-2), 0.05):

@@ -101,6 +101,7 @@ def test_a_body_and_its_particles_take_explicit_variational_steps_at_second_orde
         assert 1.8 < np.log2(np.max(np.abs(coarse - true)) / np.max(np.abs(fine - true))) < 2.2
 
 
+@pytest.mark.exhaustive
 def test_gravity_takes_the_promise_of_momenta_away():
     system, state = _tool(gravity=(0.0, 0.0, -9.81)).assemble("separable")
     assert system.kept_momenta == ()

@@ -407,6 +407,7 @@ def test_walls_may_be_given_alone():
     assert run.audit()["energy"].verdict == "kept"
 
 
+@pytest.mark.exhaustive
 def test_bonds_that_bear_everything_never_break():
     x, _ = _chain()
     for strength, conservative in ((pt.Strength(), True), (pt.Strength(moment=1e9), False)):

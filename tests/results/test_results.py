@@ -99,6 +99,7 @@ def test_stores_have_what_was_saved_and_say_what_was_not(swing, tmp_path):
         ph.load(tmp_path / "run.zarr", problem=other.problem("SE3", t1=1.0))
 
 
+@pytest.mark.exhaustive
 def test_loads_can_be_saved_with_every_frame(swing, tmp_path):
     model, _ = pendulum()
     problem = model.problem("minimal", t1=0.5, h=5e-3, save_loads=True)

@@ -137,6 +137,7 @@ def test_bad_breakpoints_are_refused():
             ph.PiecewiseLinear(times, values)
 
 
+@pytest.mark.exhaustive
 def test_piecewise_linear_functions_go_through_their_points():
     f = ph.PiecewiseLinear((0.0, 1.0, 1.0, 3.0), (0.0, 2.0, 5.0, 1.0))
     t = jnp.array([-1.0, 0.0, 0.5, np.nextafter(1.0, 0), 1.0, 2.0, 3.0, 9.0])

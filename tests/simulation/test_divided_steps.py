@@ -57,6 +57,8 @@ def error(formulation: str, method: Any) -> float:
     [
         ("minimal", "rkmk4", 2e-5),
         pytest.param("SO3xR3", "herk4", 2e-5, marks=pytest.mark.exhaustive),
+        pytest.param("minimal", "generalized-alpha", 5e-4, marks=pytest.mark.exhaustive),
+        ("SO3xR3", "generalized-alpha", 5e-4),
     ],
 )
 def test_a_stop_is_resolved_by_steps_that_are_longer(formulation: str, method: str, largest: float) -> None:
@@ -70,12 +72,13 @@ def test_whole_steps_miss_the_onset() -> None:
 
 
 @pytest.mark.exhaustive
-def test_derivatives_go_through_the_parts_of_a_step() -> None:
+@pytest.mark.parametrize("method", ["rkmk4", "generalized-alpha"])
+def test_derivatives_go_through_the_parts_of_a_step(method: str) -> None:
     model, joint = rotor()
     system, (q, v) = model.assemble("minimal")
 
     def last(speed: Any) -> Any:
-        run = ph.simulate(system, "rkmk4", h=STEP, t1=TURN, state0=(q, v * speed / SPEED))
+        run = ph.simulate(system, method, h=STEP, t1=TURN, state0=(q, v * speed / SPEED))
         return joint.value(system, run.t, run.state)[-1]
 
     above, below = (angles(SPEED + change, np.array([TURN]))[0] for change in (1e-3, -1e-3))

@@ -65,6 +65,7 @@ def test_an_event_at_the_end_of_a_part_comes_in_the_next(every, tmp_path):
     same(whole, ph.resume(tmp_path / "ball", 1.0, problem=BALL, events=hit()))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("steps", [{"rtol": 1e-9}, {"h": 0.1}], ids=["controlled", "other"])
 def test_another_method_continues_with_the_event_at_the_end(steps, tmp_path):
     ph.simulate(BALL, "rkmk4", state0=BALL_START, h=0.125, t1=0.5, events=hit(), store=tmp_path / "ball")

@@ -173,6 +173,7 @@ def test_impacts_are_refused_in_runs_back_in_time():
         ph.simulate(problem, "rkmk4", events=stop, t0=0.0, t1=-1.0, h=1e-3)
 
 
+@pytest.mark.exhaustive
 def test_an_audit_measures_drifts_between_impacts(tmp_path):
     problem, joint, _ = pendulum("minimal")
     stop = events.stop(joint, lower=-2.0, restitution=0.6)

@@ -68,6 +68,7 @@ def test_ranges_of_a_file_are_rigid_stops():
     np.testing.assert_allclose(energy, energy[0], atol=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_what_starts_on_a_stop_and_leaves_it_meets_it_again():
     arm = ph.load_model(ARM, positions={"i": 1.0}, velocities={"i": -1.0})
     events = ph.events.stop(arm.joints["i"], upper=1.0, restitution=1.0, name="i")

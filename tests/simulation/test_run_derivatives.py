@@ -89,6 +89,7 @@ def test_several_derivatives_at_once_are_those_one_after_the_other(expressions):
     assert not expressions
 
 
+@pytest.mark.exhaustive
 def test_derivatives_along_a_direction_are_those_of_differences(expressions):
     """Of every state, output and invariant of a run with error control and times to save, with its steps held fixed."""
     way = jnp.array([1.0, -2.0, 0.3])

@@ -133,6 +133,7 @@ def test_derivatives_of_the_logarithm_and_exponential_are_finite(case: Case):
     assert bool(jnp.all(jnp.isfinite(second)))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", REPRESENTED.values(), ids=REPRESENTED.keys())
 def test_against_thirty_digits(case: Case):
     """exp, log, dexp, dexpinv, ad for angles 1e-12…π and length units independent of them.

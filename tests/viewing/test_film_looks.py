@@ -106,6 +106,7 @@ def test_what_a_run_or_a_format_has_not_is_said(run, rod, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.exhaustive
 def test_arrows_of_named_forces_lie_on_their_lines_of_action():
     model = ph.Model(gravity=(0, 0, -9.81))
     bob = model.add_body(

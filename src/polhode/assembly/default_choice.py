@@ -16,7 +16,7 @@ from polhode.assembly.assembly import AssembledSystem
 from polhode.assembly.joint_contacts import has_bearings, has_joint_contacts
 from polhode.assembly.mixed_assembly import ABSOLUTE
 from polhode.assembly.rule_table import has_rigid_contacts
-from polhode.assembly.spanning_tree import spanning_tree
+from polhode.assembly.spanning_tree import has_loops, spanning_tree
 from polhode.assembly.tree_assembly import MINIMAL
 from polhode.compiler.numpy_jit import numpy_jit
 from polhode.integrators.base import AbstractIntegrator
@@ -156,9 +156,10 @@ def method_for(
     if rate is None:
         return "rkmk4", "explicit and of order 4: no constraints; how fast it is at the start was not found"
     if rate * h > _MAX_RATE_TIMES_STEP:
+        held = " with all stops" if system.has_onsets else ""
         return (
             "generalized-alpha",
-            f"the fastest motion at the start, {rate:.2g} per time with all stops, would bound explicit steps",
+            f"the fastest motion at the start, {rate:.2g} per time{held}, would bound explicit steps",
         )
     return "rkmk4", f"explicit and of order 4: no constraints, and nothing too fast for steps of {h:g}"
 
@@ -304,7 +305,8 @@ def _describe_joint_coordinates(model: ModelParts, system: MultibodySystem) -> s
     which = f", of {', '.join(names[:_NAMED])}{more}" if names else ""
     phrase = "no constraint is" if not m else "1 constraint is" if m == 1 else f"{m} constraints are"
     carried = f"joints carry what they can, {own}" if own else "the joints carry the bodies"
-    return f"{carried}, and {phrase} left{which}"
+    cut = "; loops are cut where joints impose the fewest" if names and has_loops(model) else ""
+    return f"{carried}, and {phrase} left{which}{cut}"
 
 
 def _first_sentence(error: ValueError) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax.numpy as jnp
@@ -30,8 +31,62 @@ class Attachment(NamedTuple):
 
 
 def spanning_tree(model: ModelParts) -> list[Attachment]:
-    """Bodies of a spanning tree, parents first, without those that have coordinates of their own."""
-    candidates = [(name, part) for name, part in model.parts if isinstance(part, AbstractJoint)]
+    """Bodies of a spanning tree, parents first, without those that have coordinates of their own.
+
+    Loops are cut at the joints that impose the fewest constraints; of equal ones, at those that come last.
+    """
+    joints = [(name, part) for name, part in model.parts if isinstance(part, AbstractJoint)]
+    first = _tree_of(model, joints)
+    if not has_loops(model):
+        return first
+    kept = _stiffest_forest(joints, {x.name: x.motion for x in first if x.motion is not None})
+    other = _tree_of(model, [(name, joint) for name, joint in joints if name in kept])
+    # A joint of a user may carry one of its bodies only.
+    return other if _count_carried(other) == _count_carried(first) else first
+
+
+def _count_carried(order: list[Attachment]) -> int:
+    return sum(attachment.motion is not None for attachment in order)
+
+
+def _stiffest_forest(joints: list[tuple[str, AbstractJoint]], first: dict[str, AbstractJointMotion]) -> set[str]:
+    """Names of the joints of a spanning forest that have the fewest freedoms together, by Kruskal's algorithm.
+
+    - `first`: motions of the joints of another one, which are preferred to others with as many freedoms.
+    """
+    ranked: list[tuple[int, bool, str, AbstractJoint]] = []
+    for name, joint in joints:
+        motion = first.get(name) or _carrying_motion(joint, joint.bodies[-1])
+        if motion is not None:
+            ranked.append((motion.n, name not in first, name, joint))
+    parts, kept = _Components(), set[str]()
+    for _, _, name, joint in sorted(ranked, key=lambda one: one[:2]):
+        if parts.connect({body.name for body in joint.bodies}):
+            kept.add(name)
+    return kept
+
+
+class _Components:
+    """Connected components of names."""
+
+    def __init__(self) -> None:
+        self._parent: dict[str, str] = {}
+
+    def connect(self, names: Collection[str]) -> bool:
+        """Connects names; whether none of them were connected before."""
+        first, *others = {self._root(name) for name in names}
+        self._parent.update(dict.fromkeys(others, first))
+        return len(others) + 1 == len(names)
+
+    def _root(self, name: str) -> str:
+        while name in self._parent:
+            name = self._parent[name]
+        return name
+
+
+def _tree_of(model: ModelParts, joints: list[tuple[str, AbstractJoint]]) -> list[Attachment]:
+    """The spanning tree that grows along joints in their order."""
+    candidates = list(joints)
     order: list[Attachment] = []
     reached = {model.ground.name}
     for root in (model.ground, *(body for body in model.bodies if not body.has_own_coordinates)):
@@ -109,18 +164,8 @@ def _check_motion(joint: AbstractJoint, motion: AbstractJointMotion, body: Body)
 
 def has_loops(model: ModelParts) -> bool:
     """Whether some joints close a loop."""
-    parent: dict[str, str] = {}
-
-    def root(name: str) -> str:
-        while name in parent:
-            name = parent[name]
-        return name
-
-    for part in (part for _, part in model.parts if isinstance(part, AbstractJoint)):
-        names = {body.name for body in part.bodies}
-        first, *others = {root(name) for name in names}
-        # Of several bodies, some may be connected already.
-        if len(others) + 1 < len(names):
-            return True
-        parent.update(dict.fromkeys(others, first))
-    return False
+    parts = _Components()
+    # Of several bodies, some may be connected already.
+    return not all(
+        parts.connect({body.name for body in part.bodies}) for _, part in model.parts if isinstance(part, AbstractJoint)
+    )

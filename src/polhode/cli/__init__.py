@@ -73,7 +73,7 @@ app.command("about")(about)
 app.command("cite")(cite)
 
 
-_OBJECTS = 1_000_000
+_OBJECTS = 3_000_000
 """Threshold of the garbage collector, in objects: more than the import of a robot allocates."""
 
 

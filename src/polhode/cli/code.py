@@ -50,6 +50,9 @@ Word = Annotated[str | None, typer.Option("--name", help="What names in C begin 
 Fmi = Annotated[
     str | None, typer.Option("--fmi", metavar="3.0|2.0", help="The version of FMI of a .fmu; 3.0 by default.")
 ]
+Exchange = Annotated[
+    bool, typer.Option("--exchange", help="Let other programs solve the equations of a .fmu, too: model exchange.")
+]
 Derivatives = Annotated[
     list[str] | None,
     typer.Option("--derivative", metavar="along|back", help="A derivative of the step to write; may be repeated."),
@@ -73,6 +76,7 @@ def code(
     name: Word = None,
     fmi: Fmi = None,
     derivative: Derivatives = None,
+    exchange: Exchange = False,
     quiet: Quiet = False,
 ) -> None:
     """Write the step of a method in C, as a library or for co-simulation, with the bytes of `polhode run`."""
@@ -97,6 +101,7 @@ def code(
                     name=name,
                     fmi=fmi,
                     derivatives=derivative or (),
+                    exchange=exchange,
                 )
         except ph.CompilerError as error:
             fail(str(error), RUN_FAILED)

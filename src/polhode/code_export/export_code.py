@@ -9,6 +9,7 @@ from pathlib import Path
 from polhode import checks
 from polhode.code_export import c_compiler, refusals
 from polhode.code_export.derivatives import DIRECTIONS
+from polhode.code_export.equations import EquationRequest
 from polhode.code_export.exported_step import ExportedStep
 from polhode.code_export.fmu import archive
 from polhode.code_export.fmu.model_header import MODEL
@@ -41,6 +42,7 @@ def export_code(
     name: str | None = None,
     fmi: str | None = None,
     derivatives: str | Sequence[str] = (),
+    exchange: bool = False,
 ) -> Path:
     """Writes the step of a method for a problem in C, and returns the path.
 
@@ -49,7 +51,8 @@ def export_code(
     of its own. Its header says what it takes on the stack.
 
     - `.c`: the file, and its header `.h` beside it. - `.so`, `.dylib`: a library, which `cc` makes, and the header.
-    - `.fmu`: a unit of FMI for co-simulation, with sources, and the library for this platform if there is a `cc`.
+    - `.fmu`: a unit of FMI for co-simulation, and with `exchange` for model exchange, with sources, and the library for
+      this platform if there is a `cc`.
 
     **Arguments:**
 
@@ -63,7 +66,9 @@ def export_code(
     - `name`: what names in C begin with, or the name of the unit's library; that of the problem by default.
     - `fmi`: of a unit, the version of FMI: "3.0" by default, or "2.0", whose variables are single numbers.
     - `derivatives`: "along", the change of a step along changes of all that it depends on; "back", gradients from those
-      after the step; or both. For states, those of the coordinates that states are stored in.
+      after the step; or both. For states, those of the coordinates that states are stored in. Of a unit, they are
+      directional and adjoint derivatives of outputs, and with `exchange` of rates; FMI 2.0 has those along only.
+    - `exchange`: whether programs may solve the equations of a unit themselves: of a model without constraints.
 
     **Raises** ValueError for what can't be exported, with the reason and a remedy, before anything is computed;
     OSError if the file can't be written; `CompilerError` if the C compiler fails.
@@ -88,10 +93,11 @@ def export_code(
     directions = checks.sequence("derivatives", several, "directions of derivatives")
     for each in directions:
         checks.choice("derivatives", each, DIRECTIONS)
-    if directions and is_unit:
-        raise ValueError(
-            "Units for co-simulation have no `derivatives`: leave them out, or take a path that ends in .c."
-        )
+    if checks.flag("exchange", exchange) and not is_unit:
+        raise ValueError(f"`exchange` is for units, and `{path.name}` is none: take a path that ends in .fmu.")
+    if is_unit and "back" in directions and standard.version == "2.0":
+        raise ValueError('FMI 2.0 has no derivatives "back": take `fmi="3.0"`, or "along".')
+    request = EquationRequest(exchange, tuple(directions)) if is_unit and (exchange or directions) else None
     step = positive_step("h", h, "Exported steps go forward in time.")
     word = identifier(problem.name if name is None else checks.word("name", name, "beginning of names in C"))
     if name is not None and word != name:
@@ -107,7 +113,8 @@ def export_code(
             flatten_events(events),
             outputs,
             restarts=is_unit or bool(free.inputs),
-            derivatives=directions,
+            derivatives=() if is_unit else directions,
+            equations=request,
         )
         library = library_of(recorded, MODEL if is_unit else word, problem.name)
     except UnsupportedNativeOperation as reason:

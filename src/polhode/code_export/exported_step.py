@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -13,6 +13,7 @@ import numpy as np
 
 from polhode.code_export import refusals
 from polhode.code_export.derivatives import step_derivatives
+from polhode.code_export.equations import EquationRequest, Equations, Parts
 from polhode.code_export.free_numbers import FreeNumbers, Values, dependent_results
 from polhode.compiler.fingerprint.closures import frozen
 from polhode.compiler.loops.single_call import SingleCall
@@ -64,6 +65,7 @@ class ExportedStep:
     - `initial`, `restart`, `observe`: the start of a run, its restart after a jump of inputs or with other steps, if
       that is needed, and outputs.
     - `derivatives`: of a step, by their direction: "along" and "back".
+    - `equations`: what is behind the step, as programs; None if it isn't requested.
     """
 
     task: Task
@@ -78,6 +80,7 @@ class ExportedStep:
     free_state: tuple[int, ...]
     observe: SingleCall
     derivatives: Mapping[str, SingleCall]
+    equations: Equations | None
 
     @classmethod
     def of(
@@ -91,8 +94,9 @@ class ExportedStep:
         *,
         restarts: bool,
         derivatives: Sequence[str],
+        equations: EquationRequest | None = None,
     ) -> ExportedStep:
-        """Records the step, restarts if there are `restarts`, and derivatives in these directions.
+        """Records the step, restarts if there are `restarts`, derivatives in these directions, and equations.
 
         Raises ValueError for what can't be exported, with the reason and a remedy.
 
@@ -100,9 +104,11 @@ class ExportedStep:
         """
         task = _task(problem, method, events)
         refusals.check_task(task)
+        if equations is not None and equations.exchange:
+            refusals.check_exchange(task)
         recorder = _Recorder(problem, task, h, free, events, derivatives)
         progress = jax.tree.map(np.asarray, recorder.begin())
-        return recorder.record(Carry(np.float64(task.t0), np.float64(h), progress), outputs, restarts)
+        return recorder.record(Carry(np.float64(task.t0), np.float64(h), progress), outputs, restarts, equations)
 
 
 def _task(problem: Problem, method: AbstractIntegrator | str | None, events: tuple[Event, ...]) -> Task:
@@ -198,7 +204,7 @@ class _Recorder:
 
     # --- functions ----------------------------------------------------------------------------------------------------
 
-    def record(self, begin: Carry, outputs: Any, restarts: bool) -> ExportedStep:
+    def record(self, begin: Carry, outputs: Any, restarts: bool, equations: EquationRequest | None) -> ExportedStep:
         """All functions; `begin`: the carry at the start."""
         state = jax.tree.map(np.asarray, self.task.state0)
         at, state_at, leaves_call = self._dependence()
@@ -223,7 +229,7 @@ class _Recorder:
                 progress = stepper.with_event_state(system, integrator, progress)
             return now[1]._replace(progress=progress)
 
-        now = free, begin
+        now, observe = (free, begin), self._observe(outputs)
         row = native.row_contents(self.parts, begin.progress)
         return ExportedStep(
             self.task,
@@ -236,28 +242,37 @@ class _Recorder:
             SingleCall.of(initial, numbers=self.numbers, free=free, state=state, t0=begin.t0),
             SingleCall.of(restart, numbers=self.numbers, now=now) if restarts else None,
             tuple(state_at),
-            self._observe(begin, outputs),
+            SingleCall.of(
+                lambda parameters, inputs, carry: observe((parameters, inputs), carry),
+                parameters=self.free.defaults[0],
+                inputs=self.free.defaults[1],
+                carry=begin,
+            ),
             step_derivatives(self.derivatives, self._one_step, self.free, begin, self.task.integrator_name),
+            None if equations is None else Equations.of(equations, self.free, begin, self._parts_for, observe),
         )
 
     def _one_step(self, values: Values, carry: Carry) -> Carry:
         """One step without events, as a function of parameters and inputs as well."""
-        leaves = self.leaves if self.free.is_empty else self._numbers_for(values)[1]
-        every = tuple(range(len(leaves)))
-        stepper, system, integrator = self._with(self.numbers, every, Free(tuple(leaves)), carry.t0, carry.spacing)
+        stepper, system, integrator = self._parts_for(values, carry)
         return carry._replace(progress=stepper.attempt(system, integrator, carry.progress))
 
-    def _observe(self, begin: Carry, outputs: Any) -> SingleCall:
+    def _parts_for(self, values: Values, carry: Carry) -> Parts:
+        """Stepper, system and method for parameters and inputs."""
+        leaves = self.leaves if self.free.is_empty else self._numbers_for(values)[1]
+        every = tuple(range(len(leaves)))
+        return self._with(self.numbers, every, Free(tuple(leaves)), carry.t0, carry.spacing)
+
+    def _observe(self, outputs: Any) -> Callable[[Values, Carry], dict[str, Any]]:
         """Outputs, invariants and residuals by name, as numbers."""
         select = _Selection(outputs)
 
-        def observe(parameters: Any, inputs: Any, carry: Carry) -> dict[str, Any]:
-            values = parameters, inputs
+        def observe(values: Values, carry: Carry) -> dict[str, Any]:
             task = self.task if self.free.is_empty else self._numbers_for(values)[0]
             observation = task.run_system.observer(carry.progress.t, carry.progress.carry.state)
             return select({name: _flat(part) for name, part in observation._asdict().items()})
 
-        return SingleCall.of(observe, parameters=self.free.defaults[0], inputs=self.free.defaults[1], carry=begin)
+        return observe
 
 
 class _Selection:

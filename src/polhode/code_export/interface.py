@@ -119,7 +119,10 @@ def _carry_members(step: ExportedStep, name: str) -> tuple[list[Any], list[Any]]
     """Members of the state and of all that is kept between steps, in the order of their slots."""
     p, parts = step.begin.progress, []
     state = p.carry.state
-    is_pair = isinstance(step.task.run_system.system, AbstractMechanical) and isinstance(state, tuple)
+    run = step.task.run_system
+    # A first-order system has the states of the mechanical one that it is made of.
+    same = run.source if run.conversion.back is None else run.system
+    is_pair = isinstance(same, AbstractMechanical) and isinstance(state, tuple)
     state_tree = dict(zip(("q", "v"), state, strict=True)) if is_pair and len(state) == 2 else state
     grid = ("t0", step.begin.t0), ("spacing", step.begin.spacing)
     for prefix, tree in (*grid, ("n", p.n), ("t", p.t), ("h", p.h)):

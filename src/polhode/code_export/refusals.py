@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -64,6 +65,27 @@ def check_events(task: Task, stepper: AbstractStepper, handler: EventHandler | N
                 f"The action of event `{event.name}` can't be traced by JAX: {reason} Write it with jax.numpy, as a "
                 "function of t, state and system that returns a state of the same form; `simulate` calls it in Python."
             )
+
+
+def check_exchange(task: Task) -> None:
+    """Raises ValueError for systems whose motion the solver of another program can't follow."""
+    source, system = task.run_system.source, task.run_system.system
+    remedy = "Leave out `exchange`: units for co-simulation bring their method along."
+    to_source, t = task.run_system.conversion.to_source, jnp.asarray(task.t0)
+    if "position" in jax.eval_shape(lambda state: source.residuals(t, to_source(state)), task.state0):
+        raise ValueError(
+            "Solvers of other programs don't keep the constraints of this model, so that it would fall apart slowly. "
+            f"{remedy} Or take joint coordinates, `formulation='minimal'`, if nothing is a closed loop."
+        )
+    if jax.eval_shape(lambda state: system.velocity(t, state), task.state0) is None:
+        raise ValueError(f"States of this {system.kind_name} don't determine their rates. {remedy}")
+    if system.counts:
+        raise ValueError(
+            "This model counts turns of joint angles along the motion, which solvers of other programs don't. "
+            f"{remedy} Or take joint coordinates, `formulation='minimal'`."
+        )
+    if any(np.asarray(x).dtype != np.float64 for x in jax.tree.leaves(task.state0)):
+        raise ValueError(f"States of this {system.kind_name} have parts that are no real numbers. {remedy}")
 
 
 def check_outputs(names: Sequence[str], candidates: Iterable[str]) -> None:

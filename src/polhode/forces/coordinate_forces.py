@@ -12,9 +12,9 @@ from polhode.multibody.mechanism.coordinate_forces import AbstractEffort as Abst
 from polhode.multibody.mechanism.coordinate_forces import AbstractRelativeCoordinate
 from polhode.multibody.mechanism.user_functions import Function
 
-_PARTS_OF_ONSET = 4
-"""Parts into which steps divide the way over which the damper of a stop comes into force: forces change by a quarter
-of its full strength in each."""
+_PART_OF_ONSET = 0.25
+"""Part of the way over which the damper of a stop comes into force that a step may go: forces change by a quarter of
+its full strength in each."""
 
 
 class SpringEffort(AbstractEffort):
@@ -94,14 +94,11 @@ class Stops(AbstractEffort):
     def has_onset(self) -> bool:
         return True
 
-    def onset_time(self, s: Array, rate: Array) -> Float[Array, ""]:
-        """To the limit ahead, and beyond it through a part of the onset, at the speed of now."""
-        some, sense = jnp.isfinite(self.limits), jnp.array([-1.0, 1.0])
-        depths, speeds = sense * (s - jnp.where(some, self.limits, 0.0)), sense * rate
-        ahead = some & (speeds > 0) & (depths < self.onset)
-        # Derivatives of what isn't taken must be finite.
-        times = jnp.maximum(-depths, self.onset / _PARTS_OF_ONSET) / jnp.where(ahead, speeds, 1.0)
-        return jnp.min(jnp.where(ahead, times, jnp.inf))
+    def onset_rate(self, s: Array, rate: Array, sense: Array) -> Float[Array, ""]:
+        """Of the way to the limit ahead, and beyond it through a part of the onset, at the speed of now."""
+        # Written so that code has these differences once, here and in the force.
+        depth = jnp.where(sense * rate > 0, s - self.limits[1], self.limits[0] - s)
+        return jnp.where(depth < self.onset, jnp.abs(rate) / jnp.maximum(-depth, _PART_OF_ONSET * self.onset), 0.0)
 
     def stored_energy(self, s: Array) -> Float[Array, ""]:
         below, above = self._depths(s)

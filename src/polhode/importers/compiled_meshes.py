@@ -26,6 +26,9 @@ class _AbstractLazyMesh(AbstractMesh):
             self._parts = (ColouredTriangles(decimate(self._triangles(self._compiled, self._number)), None),)
         return self._parts
 
+    def digest(self) -> bytes:
+        return self._triangles(self._compiled, self._number).digest()
+
     @abc.abstractmethod
     def _triangles(self, m: Any, number: int) -> Triangles: ...
 

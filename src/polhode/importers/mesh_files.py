@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
+import importlib.metadata
 import os
 import re
 import urllib.parse
@@ -24,6 +26,8 @@ _PACKAGE = re.compile(r"(?:package|model):///?([^/]+)/(.+)|\$\(find ([^)]+)\)/(.
 _FORMATS = ("stl", "obj", "dae", "ply", "off", "glb", "gltf")
 _SIBLING_SUFFIXES = (".mtl", ".bin")
 """Suffixes of files that meshes may refer to; images are not read."""
+_SELF_CONTAINED = (".stl", ".dae", ".off")
+"""Suffixes of files that refer to no other one that is read."""
 
 
 class UnreadableFile(ValueError):
@@ -134,6 +138,27 @@ class MeshFile(AbstractMesh):
         except Exception as error:
             # Readers raise any exception for files that they can't read.
             raise ValueError(f"{self.label} (can't be read: {' '.join(str(error).split()) or repr(error)})") from error
+
+    def digest(self) -> bytes | None:
+        if self.path.suffix.lower() not in _SELF_CONTAINED:
+            return None
+        try:
+            content = hashlib.blake2b(self.path.read_bytes(), digest_size=16).digest()
+        except OSError:
+            return None
+        return repr((str(self.path), content, self.scale, _reader_versions())).encode()
+
+
+@functools.cache
+def _reader_versions() -> tuple[str, ...]:
+    """Versions of the libraries that read files. Raises nothing: a missing one is empty."""
+    versions = []
+    for name in ("trimesh", "pycollada"):
+        try:
+            versions.append(importlib.metadata.version(name))
+        except importlib.metadata.PackageNotFoundError:
+            versions.append("")
+    return tuple(versions)
 
 
 @functools.lru_cache(maxsize=512)

@@ -75,7 +75,7 @@ class AbstractIntegrator(eqx.Module):
     - `one_step`: whether each step starts from the state alone, so that constant steps may differ from each other, and
       a kink of a load, where a step ends, needs no restart.
     - `divisible`: whether a step may be made in parts of different lengths, where loads come into force within a short
-      way: no method that conserves by equal steps, or remembers several.
+      way: no method that conserves by equal steps, or remembers several. See `after_part`.
     - `takes_contacts`: whether steps impose unilateral laws of contact and friction.
     - `needs_contacts`: whether it takes only systems with such contacts.
     - `takes_holds`: whether steps impose dry friction with bounds of its own (`ContactKinematics.hold`).
@@ -158,6 +158,14 @@ class AbstractIntegrator(eqx.Module):
     def restart(self, system: AbstractSystem, t: Array, h: Array, carry: Carry) -> Carry:
         """The carry after a jump of the loads at t: the method's memory is rebuilt."""
         return self.init(system, t, h, carry.state)
+
+    def after_part(self, system: AbstractSystem, t: Array, carry: Carry) -> Carry:
+        """The carry after a part of a divided step that ended at t, for a part or step of any other length.
+
+        Methods whose memory does not depend on the length of their last step have nothing to do.
+        """
+        del system, t
+        return carry
 
     def with_step_control(self, system: AbstractSystem, t: Array, h: Array, carry: Carry) -> Carry:
         """The carry of `init` or `restart` for step size control that starts with about h."""

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode.compiler.numpy.eager import eager_numpy
 from polhode.joints.relative import AbstractRelativeCoordinate
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.poses import Pose, Poses, Twist, Twists
@@ -95,13 +96,21 @@ class AbstractMeasured(abc.ABC):
         del system, q, name
         return None
 
+    def joint_rate(self, system: Any, v: Any, name: str | None = None) -> Float[Array, ""] | None:
+        """The time derivative of a coordinate if it is among the velocities of the system; None otherwise."""
+        del system, v, name
+        return None
+
     def rate(self, system: Any, t: Any, state: State, name: str | None = None) -> Float[Array, "..."]:
         """Time derivative of a relative coordinate, of a state or of a run as in `value`."""
         del t
         coordinate = self.coordinate(name)
-        return _measure_each(
-            lambda whole, one: coordinate.rate(self._poses(whole, one), self._twists(whole, one)), system, state
-        )
+
+        def read(whole: Any, one: State) -> Array:
+            own = self.joint_rate(whole, one[1], name)
+            return coordinate.rate(self._poses(whole, one), self._twists(whole, one)) if own is None else own
+
+        return _measure_each(read, system, state)
 
     def _poses(self, system: Any, state: State) -> Poses:
         still = Pose(jnp.zeros(3), jnp.eye(3))
@@ -139,6 +148,12 @@ class AbstractMeasuredPair(AbstractMeasured):
         coordinate_name = next(iter(self.coordinates())) if name is None else name
         ends = tuple(body.name for body in self.bodies)
         return system.joint_coordinate(q, getattr(self, "name", None), coordinate_name, ends)
+
+    def joint_rate(self, system: Any, v: Any, name: str | None = None) -> Float[Array, ""] | None:
+        part = self.carrier
+        if part is None or part.name is None:
+            return None
+        return system.coordinates.joint_rates(v).get((part.name, self.name_in_carrier(name)))
 
     def zero_in_carrier(self, name: str | None) -> Any:
         """Value of a coordinate where that of the carrier is zero."""
@@ -197,4 +212,5 @@ def _measure_each(measure: Callable[[Any, Any], Array], system: Any, state: Stat
 
     _, v, *_ = state
     is_run = jnp.ndim(v) == 2
-    return jax.vmap(one)(state, *map(jnp.asarray, times)) if is_run else one(state, *times)
+    with eager_numpy():
+        return jax.vmap(one)(state, *map(jnp.asarray, times)) if is_run else one(state, *times)

@@ -19,6 +19,10 @@ from polhode.multibody.mechanism.coordinate_forces import Scalar
 from polhode.multibody.mechanism.poses import Poses, Twists, Wrench
 from polhode.spaces.base import cross
 
+_ZERO = np.zeros(())
+"""Cannot be written, so that angles are immutable, and programs that read them have short keys."""
+_ZERO.setflags(write=False)
+
 
 class Angle(AbstractRelativeCoordinate):
     r"""Angle by which the second body has turned about an axis n of the first.
@@ -37,7 +41,7 @@ class Angle(AbstractRelativeCoordinate):
     e1: Float[Array, "3"]
     e2: Float[Array, "3"]
     c: Float[Array, "3"]
-    reference: Float[Array, ""] = eqx.field(default_factory=lambda: np.zeros(()))
+    reference: Float[Array, ""] = eqx.field(default_factory=lambda: _ZERO)
 
     def near(self, reference: Any) -> Angle:
         """The same angle with another reference."""

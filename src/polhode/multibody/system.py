@@ -275,12 +275,12 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
     def has_onsets(self) -> bool:
         return self.mechanism.has_onsets or self.coordinates.has_onsets
 
-    def onset_time(self, state: State, sense: Array) -> Float[Array, ""]:
-        q, v = state[0], sense * state[1]
-        own = self.coordinates.onset_time(q, v)
+    def onset_rate(self, state: State, sense: Array) -> Float[Array, ""]:
+        q, v = state
+        own = self.coordinates.onset_rate(q, v, sense)
         if not self.mechanism.has_onsets:
             return own
-        return jnp.minimum(own, self._mechanism(q).onset_time(self.motion(q, v)))
+        return jnp.maximum(own, self._mechanism(q).onset_rate(self.motion(q, v), sense))
 
     def turn_failure(self, before: State, after: State) -> Array | None:
         if self.counter is None:

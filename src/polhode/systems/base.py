@@ -141,13 +141,13 @@ class AbstractSystem(eqx.Module):
         """Whether loads come into force within a short way, as those of stops, so that steps are divided there."""
         return False
 
-    def onset_time(self, state: State, sense: Array) -> Array:
-        """How long a step from a state may be so that it resolves these onsets; inf where none is ahead.
+    def onset_rate(self, state: State, sense: Array) -> Array:
+        """The reciprocal of how long a step from a state may be so that it resolves these onsets; 0: of any length.
 
         `sense`: 1 for steps forward in time, -1 for steps back.
         """
         del state, sense
-        return jnp.asarray(jnp.inf)
+        return jnp.zeros(())
 
     def without_slope(self) -> Self:
         """The system without values for the start of a step, which its parts don't share."""

@@ -76,8 +76,8 @@ class VectorField(AbstractSystem):
     def has_onsets(self) -> bool:
         return self.onsets is not None
 
-    def onset_time(self, state: State, sense: Array) -> Array:
-        return super().onset_time(state, sense) if self.onsets is None else self.onsets.onset_time(state, sense)
+    def onset_rate(self, state: State, sense: Array) -> Array:
+        return super().onset_rate(state, sense) if self.onsets is None else self.onsets.onset_rate(state, sense)
 
     def without_slope(self) -> VectorField:
         return dataclasses.replace(self, slope=None)

@@ -63,6 +63,7 @@ def pendulum(angle: float, rate: float = 0.0) -> ph.Problem:
     return model.problem("minimal", t1=1.0)
 
 
+@pytest.mark.exhaustive
 def test_away_from_equilibrium_an_offset_is_told():
     angle, rate, J = 0.8, 1.5, 0.67
     with pytest.raises(ValueError, match=r"no steady motion: .* accelerations: `arm` turns"):

@@ -189,6 +189,7 @@ def test_a_top_that_precesses_steadily_nods(formulation: str) -> None:
 INERTIA = np.array([6.0, 8.0, 3.0])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_a_satellite_spins_steadily_about_its_largest_and_smallest_axes_alone(axis: int) -> None:

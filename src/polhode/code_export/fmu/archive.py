@@ -10,6 +10,7 @@ from pathlib import Path
 
 from polhode.code_export import c_compiler
 from polhode.code_export.exported_step import ExportedStep
+from polhode.code_export.fmu.equations_file import HEADER, equations_source
 from polhode.code_export.fmu.fmi2 import Fmi2
 from polhode.code_export.fmu.fmi3 import Fmi3
 from polhode.code_export.fmu.model_header import MODEL, model_header
@@ -44,10 +45,10 @@ def write(
 
     Raises `CompilerError` if the compiler fails, OSError if the file can't be written.
     """
-    variables = standard.variables(variables_of(step, problem))
+    variables = standard.variables(variables_of(step, problem, library.interface.state))
     token = f"{{{uuid.uuid5(uuid.NAMESPACE_OID, library.digest + repr(variables))}}}"
     units = problem.named.metadata.get("units") if problem.named else None
-    unit = Unit(step, variables, identifier, token, units, (f"{MODEL}.c", standard.source))
+    unit = Unit(step, variables, identifier, token, units, (f"{MODEL}.c", "equations.c", standard.source))
     files = {name: text.encode() for name, text in (standard.files(unit) | _sources(unit, library)).items()}
     if compiler is not None:
         files |= _binary(compiler, files, unit, standard)
@@ -64,7 +65,9 @@ def _sources(unit: Unit, library: Library) -> dict[str, str]:
     texts = {
         f"{MODEL}.c": library.source,
         f"{MODEL}.h": library.header,
-        "binding.h": model_header(library.interface, unit.variables, unit.token),
+        "equations.h": HEADER,
+        "equations.c": equations_source(unit.step),
+        "binding.h": model_header(library.interface, unit.variables, unit.token, unit.equations),
         **{name: (folder / name).read_text(encoding="utf-8") for name in ("instance.h", unit.sources[-1])},
     }
     return {f"sources/{name}": text for name, text in texts.items()}

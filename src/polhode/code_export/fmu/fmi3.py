@@ -8,11 +8,13 @@ from xml.etree import ElementTree as xml
 
 from polhode.code_export.c_compiler import OPTIONS
 from polhode.code_export.fmu.standard import (
-    VARIABILITY,
+    CALCULATED,
     AbstractStandard,
     Unit,
     attributes_of,
+    roles_of,
     text_of,
+    truth,
     unit_attribute,
     with_common_elements,
 )
@@ -44,22 +46,27 @@ class Fmi3(AbstractStandard):
 def _model_description(unit: Unit) -> str:
     """Abilities of the unit, its variables and their dependence."""
     root = xml.Element("fmiModelDescription", attributes_of(unit, Fmi3.version), instantiationToken=unit.token)
-    xml.SubElement(
-        root,
-        "CoSimulation",
-        modelIdentifier=unit.identifier,
-        canGetAndSetFMUState="true",
-        canSerializeFMUState="true",
-        canHandleVariableCommunicationStepSize="true",
-        fixedInternalStepSize=repr(float(unit.step.h)),
-    )
+    abilities = {
+        "modelIdentifier": unit.identifier,
+        "canGetAndSetFMUState": "true",
+        "canSerializeFMUState": "true",
+        "providesDirectionalDerivatives": truth("along" in unit.derivatives),
+        "providesAdjointDerivatives": truth("back" in unit.derivatives),
+    }
+    if unit.is_for_exchange:
+        projects = unit.equations is not None and unit.equations.has_manifold
+        xml.SubElement(root, "ModelExchange", abilities, needsCompletedIntegratorStep=truth(projects))
+    steps = {"canHandleVariableCommunicationStepSize": "true", "fixedInternalStepSize": repr(float(unit.step.h))}
+    xml.SubElement(root, "CoSimulation", abilities | steps)
     with_common_elements(root, unit)
     _add_variables(xml.SubElement(root, "ModelVariables"), unit)
     structure = xml.SubElement(root, "ModelStructure")
-    outputs = [str(k) for k, each in enumerate(unit.variables, 1) if each.causality == "output"]
-    for element in ("Output", "InitialUnknown"):
-        for number in outputs:
-            xml.SubElement(structure, element, valueReference=number)
+    groups = ("Output", ("output",)), ("ContinuousStateDerivative", ("rate",))
+    initial = "InitialUnknown", ("output", "state", "rate")
+    for element, kinds in (*groups, initial, ("EventIndicator", ("indicator",))):
+        for number, each in enumerate(unit.variables, 1):
+            if each.causality in kinds:
+                xml.SubElement(structure, element, valueReference=str(number))
     return text_of(root)
 
 
@@ -67,15 +74,16 @@ def _add_variables(element: xml.Element, unit: Unit) -> None:
     """Time has the value reference 0, variables the following ones."""
     time = {"name": "time", "valueReference": "0", "causality": "independent", "variability": "continuous"}
     xml.SubElement(element, "Float64", time | unit_attribute("time", unit.units))
-    for number, each in enumerate(unit.variables, 1):
-        attributes = {
-            "name": each.name,
-            "valueReference": str(number),
-            "causality": each.causality,
-            "variability": VARIABILITY[each.causality],
-        }
-        more = {"initial": "calculated"} if each.causality == "output" else {"start": " ".join(map(repr, each.start))}
-        variable = xml.SubElement(element, "Float64", attributes | more | unit_attribute(each.quantity, unit.units))
+    numbers = {each.name: str(number) for number, each in enumerate(unit.variables, 1)}
+    for each in unit.variables:
+        attributes = {"name": each.name, "valueReference": numbers[each.name], **roles_of(each, unit)}
+        if each.causality not in CALCULATED:
+            attributes["start"] = " ".join(map(repr, each.start))
+        if each.causality == "state":
+            attributes["nominal"] = repr(each.nominal)
+        if each.state:
+            attributes["derivative"] = numbers[each.state]
+        variable = xml.SubElement(element, "Float64", attributes | unit_attribute(each.quantity, unit.units))
         for count in each.shape:
             xml.SubElement(variable, "Dimension", start=str(count))
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from polhode.code_export.equations import Equations
 from polhode.code_export.fmu.variables import Variable
 from polhode.code_export.interface import Interface
+from polhode.compiler.c.scalar_printer import rows_of
 from polhode.result_codes import Result
 
 MODEL = "model"
@@ -17,18 +19,31 @@ _TEXT = """\
 #define MODEL_BINDING_H
 
 #include <stddef.h>
-#include "model.h"
+#include "equations.h"
 
 #define MODEL_TOKEN "{token}"
 #define MODEL_VARIABLES {count}
+
+/* For solvers of importers: numbers of the state, which may have to be put back on its space, and of events; none where
+   the unit is for co-simulation only. Whether there are derivatives. */
+#define MODEL_STATES {states}
+#define MODEL_INDICATORS {indicators}
+#define MODEL_HAS_MANIFOLD {manifold}
+#define MODEL_ALONG {along}
+#define MODEL_BACK {back}
+
+static const double nominals[MODEL_STATES + 1] = {{
+{nominals}
+}};
 
 typedef struct {{
   {values}
 }} model_values;
 
-typedef enum {{ PARAMETER, INPUT, OUTPUT }} causality;
+typedef enum {{ PARAMETER, INPUT, OUTPUT, STATE, RATE, INDICATOR }} causality;
 
-/* Where the numbers of a variable are, among free numbers or outputs, and how many. */
+/* Where the numbers of a variable are, among those of its kind, and how many; those of parameters and
+   inputs follow each other. */
 typedef struct {{
   causality kind;
   size_t offset, size;
@@ -71,14 +86,23 @@ static inline void read_model(const model_values *values, const model_carry *car
 """
 
 
-def model_header(interface: Interface, variables: Sequence[Variable], token: str) -> str:
+def model_header(interface: Interface, variables: Sequence[Variable], token: str, equations: Equations | None) -> str:
     """The header, for code whose names begin with `MODEL`."""
+    states = [each for each in variables if each.causality == "state"]
+    numbers = [repr(each.nominal) for each in states for _ in range(each.size)]
+    calls = {} if equations is None else equations.calls
     rows = ",\n".join(f"  {{{each.causality.upper()}, {each.offset}, {each.size}}}" for each in variables)
     messages = ",\n".join(f'  "{code.name}: {_quote(code.message)}"' for code in Result)
     pointers = interface.pointers
     return _TEXT.format(
         token=token,
         count=len(variables),
+        states=len(numbers),
+        nominals=rows_of([*numbers, "1.0"]),
+        indicators=0 if equations is None else equations.indicators,
+        manifold=int(equations is not None and equations.has_manifold),
+        along=int("along" in calls),
+        back=int("back" in calls),
         values=" ".join(f"model_{what} {what};" for what in pointers) or "char none;",
         rows=rows,
         messages=messages,

@@ -8,6 +8,7 @@ from typing import ClassVar, NamedTuple
 from xml.etree import ElementTree as xml
 
 import polhode
+from polhode.code_export.equations import DERIVATIVES, Equations
 from polhode.code_export.exported_step import ExportedStep
 from polhode.code_export.fmu.unit_definitions import unit_definitions
 from polhode.code_export.fmu.variables import Variable
@@ -27,6 +28,20 @@ class Unit(NamedTuple):
     token: str
     units: Mapping[str, str] | None
     sources: Sequence[str]
+
+    @property
+    def equations(self) -> Equations | None:
+        return self.step.equations
+
+    @property
+    def is_for_exchange(self) -> bool:
+        """Whether importers can solve its equations themselves."""
+        return self.equations is not None and self.equations.rates is not None
+
+    @property
+    def derivatives(self) -> frozenset[str]:
+        """Directions of the derivatives that it has."""
+        return frozenset(() if self.equations is None else {*self.equations.calls} & {*DERIVATIVES})
 
 
 class AbstractStandard(abc.ABC):
@@ -74,8 +89,25 @@ def attributes_of(unit: Unit, version: str) -> dict[str, str]:
     }
 
 
-VARIABILITY = {"parameter": "fixed", "input": "discrete", "output": "continuous"}
-"""How variables change, by causality: inputs keep their value until they are set again."""
+CALCULATED = ("output", "state", "rate", "indicator")
+"""Variables that the unit computes, by causality."""
+
+
+def roles_of(variable: Variable, unit: Unit) -> dict[str, str]:
+    """Attributes that say what a variable is, and how it changes."""
+    name = variable.causality
+    if name == "parameter":
+        return {"causality": name, "variability": "fixed"}
+    if name == "input":
+        # Inputs of steps keep their value until they are set again; solvers of equations set them all the time.
+        return {"causality": name, "variability": "continuous" if unit.is_for_exchange else "discrete"}
+    causality = name if name == "output" else "local"
+    return {"causality": causality, "variability": "continuous", "initial": "calculated"}
+
+
+def truth(value: bool) -> str:
+    """A truth value as XML has it."""
+    return str(value).lower()
 
 
 def unit_attribute(kind: str, units: Mapping[str, str] | None) -> dict[str, str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from polhode.code_export.exported_step import ExportedStep
+from polhode.code_export.structs import Member
 from polhode.problem import Problem
 from polhode.results.declarations import axes, kinds
 from polhode.storage import labels
@@ -20,11 +22,13 @@ _COORDINATES = {"joint_positions": ("angle", "length"), "joint_velocities": ("sp
 class Variable(NamedTuple):
     """A variable of a unit.
 
-    - `name`: as the structured names of FMI. - `causality`: "parameter", "input" or "output".
-    - `shape`: that of its value. - `offset`: numbers before it, among parameters and inputs, or among outputs.
+    - `name`: as the structured names of FMI. - `causality`: "parameter", "input", "output", "state", "rate" or
+      "indicator".
+    - `shape`: that of its value. - `offset`: numbers before it, among parameters and inputs, or those of its causality.
     - `start`: the numbers that parameters and inputs have by default.
     - `quantity`: its kind, such as "velocity"; "" if that is not known.
     - `part`, `member`: what it is of, such as a body, and its name there; "" for variables of the whole.
+    - `nominal`: the size that a state has. - `state`: the name of the state that it is a rate of.
     """
 
     name: str
@@ -35,21 +39,26 @@ class Variable(NamedTuple):
     quantity: str = ""
     part: str = ""
     member: str = ""
+    nominal: float = 1.0
+    state: str = ""
 
     @property
     def size(self) -> int:
         return int(np.prod(self.shape, dtype=int))
 
 
-def variables_of(step: ExportedStep, problem: Problem) -> list[Variable]:
-    """All variables: parameters, inputs and then outputs, in the order of the numbers in the structs of the code."""
+def variables_of(step: ExportedStep, problem: Problem, state: Sequence[Member]) -> list[Variable]:
+    """All variables: parameters, inputs, outputs, then states and their rates where solvers of importers need them.
+
+    They are in the order of the numbers in the structs of the code.
+    """
     names: Mapping[str, Any] = problem.named.metadata if problem.named else {}
     free = [*_free(step)]
     taken = {each.name for each in free}
     outputs = (
         each._replace(name=f"outputs.{each.name}") if each.name in taken else each for each in _outputs(step, names)
     )
-    return [*free, *outputs]
+    return [*free, *outputs, *_states(step, state)]
 
 
 def _free(step: ExportedStep) -> Iterator[Variable]:
@@ -73,6 +82,24 @@ def _outputs(step: ExportedStep, names: Mapping[str, Any]) -> Iterator[Variable]
             whole = fmi_name(f"{name}.{label}" if label else name)
             yield Variable(whole, "output", shape, at, (), _kind(name, label, names) or kind, label, name)
             at += size
+
+
+def _states(step: ExportedStep, members: Sequence[Member]) -> Iterator[Variable]:
+    """Arrays of the state, and their rates; `members`: those of the struct."""
+    if step.equations is None or step.equations.rates is None:
+        return
+    at, states = 0, []
+    leaves = [np.asarray(x) for x in jax.tree.leaves(step.begin.progress.carry.state) if np.size(x)]
+    for member, leaf in zip(members, leaves, strict=True):
+        # What is small at the start, or zero, says nothing of what it will be.
+        nominal = max(1.0, float(np.max(np.abs(leaf))))
+        states.append(Variable(f"states.{member.name}", "state", leaf.shape, at, nominal=nominal))
+        at += leaf.size
+    yield from states
+    for each in states:
+        yield each._replace(name=f"der({each.name})", causality="rate", state=each.name, nominal=1.0)
+    if step.equations.indicators:
+        yield Variable("indicators", "indicator", (step.equations.indicators,), 0)
 
 
 def _labels(name: str, shape: tuple[int, ...], names: Mapping[str, Any]) -> list[str]:

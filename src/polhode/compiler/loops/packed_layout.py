@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import functools
 import itertools
 import math
 from typing import Any
@@ -23,7 +24,7 @@ class Layout:
 
     def __init__(self, tree: Any) -> None:
         leaves, self.structure = jax.tree.flatten(tree)
-        self.leaves = [jax.ShapeDtypeStruct(np.shape(x), _dtype(x)) for x in leaves]
+        self.leaves = [_type(np.shape(x), _dtype(x)) for x in leaves]
         self.sizes = [math.prod(x.shape) for x in self.leaves]
         self._ends = list(itertools.accumulate(self.sizes))
         self.size = sum(self.sizes)
@@ -72,6 +73,10 @@ class Layout:
             out.append(part.astype(like.dtype).reshape((*rows, *like.shape)))
             at += n
         return jax.tree.unflatten(self.structure, out)
+
+
+_type: Any = functools.cache(jax.ShapeDtypeStruct)
+"""Making one takes microseconds, and systems have thousands of arrays of few types."""
 
 
 def _slot_dtype(dtype: Any) -> Any:

@@ -34,7 +34,13 @@ class TracedFunction:
     """
 
     def __init__(self, fun: Callable, *examples: Any, target: Backend = ARRAYS) -> None:
-        closed_jaxpr, self.out_shape = jax.make_jaxpr(fun, return_shape=True)(*examples)
+        leaves, structure = jax.tree.flatten(examples)
+
+        def on_leaves(*flat: Any) -> Any:
+            return fun(*jax.tree.unflatten(structure, flat))
+
+        # Of trees of arrays JAX would first spell the name and the layout of each, a tenth of the time.
+        closed_jaxpr, self.out_shape = jax.make_jaxpr(on_leaves, return_shape=True)(*map(_type_of, leaves))
         self.closed_jaxpr = lower(closed_jaxpr, target)
         self.cost = cost(self.closed_jaxpr.jaxpr, scans=target.rows is None)
 
@@ -84,6 +90,10 @@ class TracedFunction:
         ]
         outs = unroller.evaluate(jaxpr, consts, inputs)
         return unroller.flatten(outs, [v.aval for v in jaxpr.outvars])
+
+
+def _type_of(x: Any) -> Any:
+    return jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=x.weak_type) if isinstance(x, jax.Array) else x
 
 
 class _Slot:

@@ -98,6 +98,7 @@ class GeneralizedAlpha(AbstractIntegrator):
     """
 
     kinds: ClassVar = (AbstractMechanical,)
+    divisible: ClassVar = True
 
     rho_inf: float = eqx.field(static=True, default=0.9)
     newton: Literal["automatic", "full", "simplified", "modified"] = eqx.field(static=True, default="automatic")
@@ -207,6 +208,24 @@ class GeneralizedAlpha(AbstractIntegrator):
         shift = self.coefficients.shift * _jerk(system, t, q, v, vdot) if self.start == "perturbed" else zero
         memory = carry.memory._replace(vdot=vdot, shift=shift, slope=zero, bend=zero, h=jnp.zeros(()))
         return carry._replace(memory=memory, multipliers=multipliers if system.m else None)
+
+    def after_part(self, system: AbstractMechanical, t: Array, carry: Carry) -> Carry:
+        """Accelerations begin again with a = v̇, and velocities lose their part across constraints.
+
+        Both belong to the length of the last step: (a - v̇)/h of a short one is as large as the change of forces over
+        h, and velocities of index 3 that are O(h²) across constraints turn into accelerations O(h²/h') of a next step
+        h'.
+        """
+        (q, v), memory, multipliers = carry
+        vdot = memory.vdot
+        if system.m:
+            B = system.jacobian(t, q)
+            factors = system.kkt.factor(system.mass(t, q), B, B)
+            v = v - system.kkt.solve(factors, jnp.zeros_like(v), system.constraint_rate(t, q, v))[0]
+            vdot, multipliers = system.kkt.solve(factors, system.force(t, q, v), -system.curvature(t, q, v))
+        zero = jnp.zeros_like(vdot)
+        memory = memory._replace(vdot=vdot, shift=zero, slope=zero, bend=zero, h=jnp.zeros(()))
+        return carry._replace(state=(q, v), memory=memory, multipliers=multipliers)
 
     def newton_tolerance(self, h: float | None) -> float:
         del h

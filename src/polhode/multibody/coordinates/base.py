@@ -88,10 +88,10 @@ class AbstractCoordinates(eqx.Module):
         """Whether some of these loads come into force within a short way, as those of stops."""
         return False
 
-    def onset_time(self, q: Point, v: Vector) -> Float[Array, ""]:
-        """How long a step may be so that it resolves these onsets; inf where none is ahead."""
-        del q, v
-        return jnp.asarray(jnp.inf)
+    def onset_rate(self, q: Point, v: Vector, sense: Array) -> Float[Array, ""]:
+        """The reciprocal of how long a step may be so that it resolves these onsets; 0 where none is ahead."""
+        del q, v, sense
+        return jnp.zeros(())
 
     def power(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
         """Power of these loads, except the rate of `strain_energy`."""

@@ -137,8 +137,8 @@ class MixedCoordinates(AbstractCoordinates):
     def has_onsets(self) -> bool:
         return self.tree.has_onsets
 
-    def onset_time(self, q: Point, v: Vector) -> Float[Array, ""]:
-        return self.tree.onset_time(q[1], self._split(v)[1])
+    def onset_rate(self, q: Point, v: Vector, sense: Array) -> Float[Array, ""]:
+        return self.tree.onset_rate(q[1], self._split(v)[1], sense)
 
     def power(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
         return self.tree.power(t, q[1], self._split(v)[1])
@@ -150,6 +150,9 @@ class MixedCoordinates(AbstractCoordinates):
 
     def joint_coordinates(self, q: Point) -> dict[tuple[str, str], Float[Array, ""]]:
         return self.tree.joint_coordinates(q[1])
+
+    def joint_rates(self, v: Vector) -> dict[tuple[str, str], Float[Array, ""]]:
+        return self.tree.joint_rates(self._split(v)[1])
 
     def force_along(self, t: Array, q: Point, v: Vector, joint: str, name: str) -> Float[Array, ""] | None:
         return self.tree.force_along(t, q[1], self._split(v)[1], joint, name)

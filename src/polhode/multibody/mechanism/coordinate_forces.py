@@ -67,13 +67,13 @@ class AbstractEffort(AbstractForceElement):
     def stiffest(self) -> AbstractEffort:
         return self
 
-    def time_to_onset(self, poses: Poses, twists: Twists) -> Float[Array, ""]:
-        return self.onset_time(self.coordinate.value(poses), self.coordinate.rate(poses, twists))
+    def rate_to_onset(self, poses: Poses, twists: Twists, sense: Array) -> Float[Array, ""]:
+        return self.onset_rate(self.coordinate.value(poses), self.coordinate.rate(poses, twists), sense)
 
-    def onset_time(self, s: Array, rate: Array) -> Float[Array, ""]:
-        """How long a step may be, to the onset of the force or in parts of it; inf where there is none ahead."""
-        del s, rate
-        return jnp.asarray(jnp.inf)
+    def onset_rate(self, s: Array, rate: Array, sense: Array) -> Float[Array, ""]:
+        """The reciprocal of the time to the onset of the force, or through a part of it; 0 where none is ahead."""
+        del s, rate, sense
+        return jnp.zeros(())
 
     def stored_energy(self, s: Array) -> Float[Array, ""]:
         """Potential of the part of the force that has one; zero unless overridden."""

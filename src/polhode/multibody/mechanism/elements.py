@@ -203,10 +203,10 @@ class AbstractForceElement(eqx.Module):
         """Whether its loads come into force within a short way, so that steps are divided there."""
         return False
 
-    def time_to_onset(self, poses: Poses, twists: Twists) -> Float[Array, ""]:
-        """How long a step may be so that it resolves this; inf where it isn't ahead."""
-        del poses, twists
-        return jnp.asarray(jnp.inf)
+    def rate_to_onset(self, poses: Poses, twists: Twists, sense: Array) -> Float[Array, ""]:
+        """The reciprocal of how long a step may be so that it resolves this; 0 where it isn't ahead."""
+        del poses, twists, sense
+        return jnp.zeros(())
 
     def angles(self) -> tuple[PlacedAngle, ...]:
         """The angles that it reads as real numbers, whose turns are counted; none unless overridden."""

@@ -271,10 +271,10 @@ class ForceGroup(eqx.Module):
         arguments = self.elements, motion.at(self.slots), motion.twists_at(self.slots)
         return map_rows(lambda t, e, p, w: e.wrenches(t, p, w), t, *arguments, loop=self.looped)
 
-    def onset_time(self, motion: Motion) -> Float[Array, ""]:
-        """The shortest of all elements; see `AbstractForceElement.time_to_onset`."""
+    def onset_rate(self, motion: Motion, sense: Array) -> Float[Array, ""]:
+        """The largest of all elements; see `AbstractForceElement.rate_to_onset`."""
         arguments = self.elements, motion.at(self.slots), motion.twists_at(self.slots)
-        return jnp.min(map_rows(lambda _, e, p, w: e.time_to_onset(p, w), None, *arguments, loop=self.looped))
+        return jnp.max(map_rows(lambda x, e, p, w: e.rate_to_onset(p, w, x), sense, *arguments, loop=self.looped))
 
     def potential(self, t: Array, motion: Motion) -> Float[Array, ""]:
         arguments = self.elements, motion.at(self.slots)

@@ -101,10 +101,10 @@ class Mechanism(eqx.Module):
         """Whether loads come into force within a short way, as those of stops."""
         return any(group.elements.has_onset for group in self.forces)
 
-    def onset_time(self, motion: Motion) -> Float[Array, ""]:
-        """How long a step may be so that it resolves these onsets; inf where none is ahead."""
-        times = [group.onset_time(motion) for group in self.forces if group.elements.has_onset]
-        return jnp.min(jnp.stack(times)) if times else jnp.asarray(jnp.inf)
+    def onset_rate(self, motion: Motion, sense: Array) -> Float[Array, ""]:
+        """The reciprocal of how long a step may be so that it resolves these onsets; 0 where none is ahead."""
+        rates = [group.onset_rate(motion, sense) for group in self.forces if group.elements.has_onset]
+        return jnp.max(jnp.stack(rates)) if rates else jnp.zeros(())
 
     def potential(self, t: Array, motion: Motion) -> Float[Array, ""]:
         """Potential energy of the elements, without gravity, which acts on the masses of bodies."""

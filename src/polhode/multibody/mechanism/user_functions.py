@@ -110,7 +110,9 @@ def of_time(part: AbstractPart, name: str, value: Any, shape: tuple[int, ...], m
             f"{_argument(part, name)} must be a function of time ({meaning}), got {short_repr(value)}.{_remedy(value)}"
         )
     function = Function(value)
-    check_shape(part, name, result_shapes(part, name, function, jnp.zeros(())), shape, meaning)
+    # What a constant returns is known without tracing it, which takes milliseconds, for each joint of a model.
+    result = function.constant if isinstance(value, Constant) else result_shapes(part, name, function, jnp.zeros(()))
+    check_shape(part, name, result, shape, meaning)
     return function
 
 

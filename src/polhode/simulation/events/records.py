@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from polhode.simulation.events.responses import EventRow
@@ -29,7 +30,7 @@ class EventRecords:
     """The events of a run; `example`: a state like theirs."""
 
     def __init__(self, example: State) -> None:
-        leaves = [np.empty((0, *np.shape(x)), np.asarray(x).dtype) for x in jax.tree.leaves(example)]
+        leaves = [np.empty((0, *np.shape(x)), jnp.result_type(x)) for x in jax.tree.leaves(example)]
         self._blocks = [RecordBlock(np.empty(0), np.empty(0, int), np.empty(0), leaves, leaves)]
 
     def append(self, block: RecordBlock) -> None:

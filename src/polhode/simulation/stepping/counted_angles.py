@@ -35,6 +35,12 @@ def step(
     return after, _with_code(system.turn_failure(carry.state, after.state) if system.counts else None, info)
 
 
+def after_part(integrator: AbstractIntegrator, system: AbstractSystem, t: Array, carry: Carry) -> Carry:
+    """The carry after a part of a divided step that ended at t."""
+    after = integrator.after_part(system.for_step_from(carry.state), t, _bare(system, carry))
+    return _with_counts(system, carry.state, after, 0.0)
+
+
 def interpolate(
     integrator: AbstractIntegrator,
     system: AbstractSystem,

@@ -25,6 +25,11 @@ _MOST = 24
 """Parts of a step at most: enough for four touches within it. The last one goes to its end."""
 
 
+_LEAST = 1e-6
+"""The shortest part of a step: positions have round-off, which methods that impose constraints there divide by its
+length, and nothing comes in within it."""
+
+
 class _Parts(NamedTuple):
     """State of the parts of a step: the time that they have taken, their number, whether the step is over."""
 
@@ -90,14 +95,18 @@ def _next_part(integrator: AbstractIntegrator, system: AbstractSystem, t: Array,
     def part(so_far: _Parts) -> _Parts:
         left = h - so_far.elapsed
         sense = jnp.sign(h)
-        time = system.onset_time(so_far.carry.state, sense)
-        divide = (time < jnp.abs(left)) & (so_far.number < _MOST - 1)
-        # The end of a part is where a force comes in, so its length has derivatives.
-        length = jnp.where(divide, sense * jnp.where(divide, time, 0.0), left)
+        least = _LEAST * jnp.abs(h)
+        rate = system.onset_rate(so_far.carry.state, sense)
+        divide = (rate * (jnp.abs(left) - least) > 1) & (so_far.number < _MOST - 1)
+        # The end of a part is where a force comes in, so its length has derivatives; those of what isn't taken are 0.
+        length = jnp.where(divide, sense * jnp.maximum(1 / jnp.where(divide, rate, 1.0), least), left)
         carry, info = counted_angles.step(integrator, system, t + so_far.elapsed, length, so_far.carry)
+        elapsed = so_far.elapsed + length
+        renew = lambda carry: counted_angles.after_part(integrator, system, t + elapsed, carry)  # noqa: E731
+        carry = jax.lax.cond(divide | (so_far.number > 0), renew, lambda carry: carry, carry)
         info = _together(so_far.info, info)
         over = ~divide if info.result is None else ~divide | (info.result != 0)
-        return _Parts(carry, so_far.elapsed + length, so_far.number + 1, over, info)
+        return _Parts(carry, elapsed, so_far.number + 1, over, info)
 
     return part
 

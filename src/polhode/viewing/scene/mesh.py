@@ -38,6 +38,14 @@ class Triangles:
         extents = high - low
         return (low + high) / 2, np.maximum(extents, _FLAT * (float(np.max(extents)) or 1.0))
 
+    def digest(self) -> bytes:
+        """Of all numbers, to the last bit."""
+        content = hashlib.blake2b(digest_size=16)
+        for numbers in (self.vertices, self.faces):
+            content.update(f"{numbers.dtype.str} {numbers.shape}\0".encode())
+            content.update(np.ascontiguousarray(numbers).tobytes())
+        return content.digest()
+
     def pack(self) -> dict[str, str]:
         """Vertices as 16-bit numbers within their bounding box, and faces, as base64 text."""
         centre, extents = self.bounds()
@@ -51,6 +59,10 @@ class AbstractMesh(abc.ABC):
     @abc.abstractmethod
     def parts(self) -> tuple[ColouredTriangles, ...]:
         """Parts with at most `MOST_FACES` triangles in total. Raises ValueError, with the reason, if unreadable."""
+
+    @abc.abstractmethod
+    def digest(self) -> bytes | None:
+        """Of all that its parts follow from, besides the sources of this library; None where that is not known."""
 
 
 class ColouredTriangles(NamedTuple):

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import Any
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from polhode.viewing.scene.mesh import MOST_FACES, AbstractMesh, ColouredTriangles, decimate, digest
+from polhode.compiler.cache import disk_cache
+from polhode.compiler.fingerprint import persistent_key
+from polhode.viewing.scene.mesh import MOST_FACES, AbstractMesh, ColouredTriangles, Triangles, decimate, digest
 from polhode.viewing.style import COLOURS
 
 MOST_FACES_A_PAGE = 60_000
 """Largest number of triangles in all meshes of a page."""
 _FEWEST = 50
+_WORTH_STORING = 0.1
+"""Seconds; meshes that are read faster are not stored."""
 _SKELETON, _GROUND = "#555555", "#9aa3ad"
 _FRAME = 0.06
 """Length of the axes of a frame, relative to the size of the machine."""
@@ -71,14 +76,75 @@ class Machine:
 
     def read(self) -> tuple[Machine, list[str]]:
         """The machine with the triangles of its meshes, decimated for a page, and the errors of unreadable meshes."""
-        shapes: list[Shape] = []
-        problems: dict[str, None] = {}
-        for shape in self.shapes:
-            try:
-                shapes.append(dataclasses.replace(shape, parts=shape.mesh.parts()) if shape.mesh else shape)
-            except ValueError as error:
-                problems[str(error)] = None
-        return dataclasses.replace(self, shapes=tuple(_few_enough(shapes))), list(problems)
+        meshes = _load_or_read(self.shapes)
+        shapes = [
+            dataclasses.replace(shape, parts=tuple(meshes.parts[k] for k in places))
+            for shape, places in zip(self.shapes, meshes.places, strict=True)
+            if places is not None
+        ]
+        return dataclasses.replace(self, shapes=tuple(shapes)), list(meshes.problems)
+
+
+class _Meshes(NamedTuple):
+    """The triangles of shapes, decimated for a page.
+
+    - `parts`: each once. - `places`: of each shape the numbers of its parts; None if its mesh is unreadable.
+    - `problems`: errors of unreadable meshes. - `seconds`: that reading took.
+    """
+
+    parts: list[ColouredTriangles]
+    places: list[tuple[int, ...] | None]
+    problems: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+def _load_or_read(shapes: Sequence[Shape]) -> _Meshes:
+    """The meshes of shapes, on disk since an earlier process if reading them takes long."""
+    return disk_cache.load_or_build(_key_of_meshes(shapes), lambda: _read(shapes), _SERIALISER, None)
+
+
+def _key_of_meshes(shapes: Sequence[Shape]) -> bytes | None:
+    """Of all that decides triangles, and which shapes share them; None where that is not known, or nothing to read."""
+    first = {id(shape.mesh): number for number, shape in reversed(list(enumerate(shapes)))}
+    digests = {id(shape.mesh): shape.mesh.digest() for shape in shapes if shape.mesh is not None}
+    if not digests or None in digests.values():
+        return None
+    of_shapes = [None if shape.mesh is None else (first[id(shape.mesh)], digests[id(shape.mesh)]) for shape in shapes]
+    return persistent_key("meshes of a page", MOST_FACES, MOST_FACES_A_PAGE, of_shapes)
+
+
+def _read(shapes: Sequence[Shape]) -> _Meshes:
+    began = time.perf_counter()
+    read: list[Shape | None] = []
+    problems: dict[str, None] = {}
+    for shape in shapes:
+        try:
+            read.append(dataclasses.replace(shape, parts=shape.mesh.parts()) if shape.mesh else shape)
+        except ValueError as error:
+            read.append(None)
+            problems[str(error)] = None
+    coarse = iter(_few_enough([shape for shape in read if shape is not None]))
+    of_shapes = [None if shape is None else next(coarse).parts for shape in read]
+    parts = {id(part): part for some in of_shapes if some is not None for part in some}
+    numbers = {part: number for number, part in enumerate(parts)}
+    places = [None if some is None else tuple(numbers[id(part)] for part in some) for some in of_shapes]
+    return _Meshes(list(parts.values()), places, tuple(problems), time.perf_counter() - began)
+
+
+def _dump(meshes: _Meshes) -> Any:
+    """Plain values; None where reading again is as good, and where something could not be read."""
+    if meshes.problems or meshes.seconds < _WORTH_STORING:
+        return None
+    return [(of.vertices, of.faces, colour) for of, colour in meshes.parts], meshes.places
+
+
+def _load(state: Any, inputs: Any) -> _Meshes:
+    del inputs
+    parts, places = state
+    return _Meshes([ColouredTriangles(Triangles(x, faces), colour) for x, faces, colour in parts], places)
+
+
+_SERIALISER = disk_cache.Serialiser(_dump, _load)
 
 
 @dataclasses.dataclass(frozen=True)

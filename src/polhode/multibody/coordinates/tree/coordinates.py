@@ -25,7 +25,7 @@ from polhode.multibody.coordinates.tree.joint_forces import (
     JointRotor,
     coordinate_values,
     map_forces,
-    onset_time,
+    onset_rate,
     with_forces,
     with_slopes,
 )
@@ -157,8 +157,8 @@ class JointTree(AbstractCoordinates):
     def has_onsets(self) -> bool:
         return any(effort.has_onset for effort in self.efforts)
 
-    def onset_time(self, q: Point, v: Vector) -> Float[Array, ""]:
-        return onset_time(self.efforts, self._points(q), v)
+    def onset_rate(self, q: Point, v: Vector, sense: Array) -> Float[Array, ""]:
+        return onset_rate(self.efforts, self._points(q), v, sense)
 
     def power(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
         points = self._points(q)

@@ -160,8 +160,8 @@ class ReducedTree(AbstractCoordinates):
     def has_onsets(self) -> bool:
         return self.tree.has_onsets
 
-    def onset_time(self, q: Point, v: Vector) -> Float[Array, ""]:
-        return self.tree.onset_time(self.whole(q), self.rates(v))
+    def onset_rate(self, q: Point, v: Vector, sense: Array) -> Float[Array, ""]:
+        return self.tree.onset_rate(self.whole(q), self.rates(v), sense)
 
     def power(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
         return self.tree.power(t, self.whole(q), self.rates(v))

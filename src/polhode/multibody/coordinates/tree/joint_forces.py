@@ -53,10 +53,10 @@ class AbstractJointCoordinateForce(eqx.Module):
         """Whether they come into force within a short way, as stops do."""
         return False
 
-    def onset_time(self, s: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, ""]:
-        """See `AbstractEffort.onset_time`."""
-        del s, rates
-        return jnp.asarray(jnp.inf)
+    def onset_rate(self, s: Float[Array, " n"], rates: Float[Array, " n"], sense: Array) -> Float[Array, ""]:
+        """See `AbstractEffort.onset_rate`."""
+        del s, rates, sense
+        return jnp.zeros(())
 
     @abc.abstractmethod
     def stiffest(self) -> AbstractJointCoordinateForce:
@@ -103,8 +103,8 @@ class JointEffort(AbstractJointCoordinateForce):
     def has_onset(self) -> bool:
         return self.element.has_onset
 
-    def onset_time(self, s: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, ""]:
-        return self.element.onset_time(self.ratios @ s + self.zero, self.ratios @ rates)
+    def onset_rate(self, s: Float[Array, " n"], rates: Float[Array, " n"], sense: Array) -> Float[Array, ""]:
+        return self.element.onset_rate(self.ratios @ s + self.zero, self.ratios @ rates, sense)
 
     def stiffest(self) -> JointEffort:
         return dataclasses.replace(self, element=self.element.stiffest())
@@ -192,11 +192,14 @@ def with_slopes(
     return to
 
 
-def onset_time(along: Sequence[AbstractJointCoordinateForce], points: Sequence[Point], v: Vector) -> Float[Array, ""]:
-    """The shortest of all forces; inf without any that has one."""
+def onset_rate(
+    along: Sequence[AbstractJointCoordinateForce], points: Sequence[Point], v: Vector, sense: Array
+) -> Float[Array, ""]:
+    """The largest of all forces; 0 without any that has one."""
     some = [one for one in along if one.has_onset]
-    times = [jnp.min(kind.each(lambda one, s, rates: one.onset_time(s, rates), points, v)) for kind in _batches(some)]
-    return jnp.min(jnp.stack(times)) if times else jnp.asarray(jnp.inf)
+    rate = lambda one, s, rates: one.onset_rate(s, rates, sense)  # noqa: E731
+    rates = [jnp.max(kind.each(rate, points, v)) for kind in _batches(some)]
+    return jnp.max(jnp.stack(rates)) if rates else jnp.zeros(())
 
 
 def map_forces(
