@@ -13,6 +13,8 @@ from polhode.particles.builders import block as block
 from polhode.particles.builders import chain as chain
 from polhode.particles.builders import packing as packing
 from polhode.particles.builders import torus as torus
+from polhode.particles.diagnostics import ContactNetwork as ContactNetwork
+from polhode.particles.diagnostics import stress as stress
 from polhode.particles.interactions import GrainStates as GrainStates
 from polhode.particles.interactions import ParticleStates as ParticleStates
 from polhode.particles.laws.capillary import CapillaryBridge as CapillaryBridge
@@ -24,6 +26,7 @@ from polhode.particles.laws.resistance import RollingResistance as RollingResist
 from polhode.particles.laws.resistance import TwistingResistance as TwistingResistance
 from polhode.particles.laws.tangential import Mindlin as Mindlin
 from polhode.particles.laws.tangential import TangentialSpring as TangentialSpring
+from polhode.particles.mesh_walls import Mesh as Mesh
 from polhode.particles.model_particles import ParticleGroup as ParticleGroup
 from polhode.particles.sharding import ShardedParticles as ShardedParticles
 from polhode.particles.sharding import sharded as sharded
@@ -31,4 +34,5 @@ from polhode.particles.system import Particles as Particles
 from polhode.particles.walls import AbstractWall as AbstractWall
 from polhode.particles.walls import Box as Box
 from polhode.particles.walls import Cylinder as Cylinder
+from polhode.particles.walls import MovingWall as MovingWall
 from polhode.particles.walls import Plane as Plane

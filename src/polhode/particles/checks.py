@@ -24,11 +24,17 @@ def per_particle(name: str, value: Any, n: int, description: str) -> Float[Array
     return checks.positive(name, value, (n,), description)
 
 
-def walls_of(walls: Sequence[AbstractWall], contact: Any) -> tuple[AbstractWall, ...]:
-    """Walls as a tuple. Raises ValueError for others, and for a contact constant of zero."""
+def walls_of(walls: Sequence[AbstractWall], contact: Any, has_law: bool = False) -> tuple[AbstractWall, ...]:
+    """Walls as a tuple. Raises ValueError for others, for a contact constant of zero, and for a law that's missing."""
     walls = (walls,) if isinstance(walls, AbstractWall) else walls
     if not isinstance(walls, Sequence) or any(not isinstance(wall, AbstractWall) for wall in walls):
         raise ValueError(f"`walls` must be walls of `polhode.particles`, such as `Plane`, got {short_repr(walls)}.")
+    for wall in walls:
+        if wall.needs_law and not has_law:
+            raise ValueError(
+                f"A `{type(wall).__name__}` needs a `ContactLaw` as `wall_contact` (or `contact`) of `Particles`: "
+                "a constant has no friction, and models take `Plane`, `Box` and `Cylinder` at rest."
+            )
     if walls and checks.is_concrete(contact) and not np.any(np.asarray(contact)):
         raise ValueError("Walls need `wall_contact` (or `contact`) greater than zero, or they push nobody back.")
     return tuple(walls)
@@ -53,6 +59,38 @@ def contact_laws(contact: Any, wall_contact: Any, damping: Any) -> tuple[Contact
 def cast_law(law: ContactLaw | None, kind: Any) -> ContactLaw | None:
     """The law with numbers of this type."""
     return jax.tree.map(lambda a: a.astype(kind), law)
+
+
+def period_of(period: Any) -> tuple[np.ndarray | None, tuple[bool, bool, bool] | None]:
+    """Lengths, infinite along open axes, and which axes repeat; None for open space."""
+    if period is None:
+        return None, None
+    lengths = checks.numbers("period", period, "lengths after which space repeats").astype(float)
+    if lengths.shape != (3,) or not np.all(lengths > 0):
+        raise ValueError(
+            f"`period` must be three numbers greater than zero, infinite along open axes, got {short_repr(period)}."
+        )
+    x, y, z = map(bool, np.isfinite(lengths))
+    return (lengths, (x, y, z)) if x or y or z else (None, None)
+
+
+def nearest_image(d: np.ndarray, box: np.ndarray | None) -> np.ndarray:
+    """The shortest of the vectors to all images, shape (n, 3)."""
+    if box is None:
+        return d
+    lengths = np.where(np.isfinite(box), box, 1.0)
+    return d - np.where(np.isfinite(box), lengths * np.round(d / lengths), 0.0)
+
+
+def check_period(box: Any, reach: float) -> None:
+    """Raises ValueError if a particle reaches two images of another."""
+    least = float(np.min(box))
+    if not least >= 2 * reach:
+        raise ValueError(
+            f"`period` must be at least {2 * reach:.4g}, twice the largest diameter with the skin and the reach of "
+            f"attraction, got {least:.4g}: a particle would touch two images of another. Repeat the particles, or take "
+            "a smaller `skin`."
+        )
 
 
 def not_negative(name: str, value: Any) -> Array:

@@ -20,7 +20,7 @@ from polhode.multibody.mechanism.poses import Poses, Twists, Wrench
 from polhode.multibody.parts import AbstractForce
 from polhode.particles import contacts
 from polhode.particles.checks import not_negative, walls_of
-from polhode.particles.walls import AbstractWall
+from polhode.particles.walls import AbstractSmoothWall
 
 
 class SphereContactElement(AbstractForceElement):
@@ -97,7 +97,7 @@ class WallContactElement(AbstractForceElement):
     uses_twists: ClassVar[bool] = False
     conservative: ClassVar[bool] = True
 
-    wall: AbstractWall
+    wall: AbstractSmoothWall
     stiffness: Float[Array, ""]
     radius: Float[Array, ""]
 
@@ -184,7 +184,7 @@ class WallContact(AbstractForce):
     """
 
     body: Body
-    wall: AbstractWall
+    wall: AbstractSmoothWall
     stiffness: Any
     radius: Any
     damping: Any = 0.0

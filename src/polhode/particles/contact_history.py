@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -11,7 +12,8 @@ from jaxtyping import Array, Int
 from polhode.particles.laws.contact_law import Action, ContactLaw, History
 from polhode.particles.laws.touch import Ends, Touch, surface_velocity
 from polhode.particles.neighbours import Neighbours
-from polhode.spaces.component_arrays import Vectors, add, add_scaled, cross, dot, scale, subtract
+from polhode.particles.walls import POSE, AbstractWall, Approach, MovingWall, WallPose
+from polhode.spaces.component_arrays import Vectors, add, add_scaled, cross, dot, rotate, scale, subtract
 from polhode.systems.separable import Motion
 
 if TYPE_CHECKING:
@@ -27,36 +29,46 @@ _STRETCHES = 4
 class ContactMemory(NamedTuple):
     """Neighbours, as in `Neighbours`, and what their contacts and those with walls remember.
 
-    - `pairs`: with arrays of the shape of `members`. - `walls`: for each face, with arrays of shape (n,).
-    - `power`: of the dashpots of all contacts, for each kind of dissipation.
+    - `pairs`: with arrays of the shape of `members`. - `walls`: for each wall, as its `start` makes it.
+    - `power`: of the dashpots of all contacts, for each kind of dissipation, then of walls that move.
     """
 
     members: Int[Array, "capacity n"]
     at: Vectors
     longest: Array
     pairs: History
-    walls: tuple[History, ...]
+    walls: tuple[Any, ...]
     power: Array
 
 
 class Total(NamedTuple):
-    """Sums over contacts: loads, and energies by name, of each particle."""
+    """Sums over contacts: loads, and energies by name, of each particle.
+
+    `tensor`: Σ f ⊗ (point of contact - centre), row by row, and the number of contacts; empty if not needed.
+    """
 
     force: Vectors
     moment: Vectors
     stored: dict[str, Array]
     lost: dict[str, Array]
     power: dict[str, Array]
+    tensor: tuple[Array, ...] = ()
 
-    def add(self, action: Action, lever: Any, normal: Vectors, share: float) -> Total:
+    def add(self, touch: Touch, action: Action, lever: Any, share: float) -> Total:
         """With another contact, of which the particle has this share of the energies."""
-        moment = self.moment
+        moment, normal = self.moment, touch.normal
         if moment:
             moment = add(moment, scale(-lever, cross(normal, action.force)))
             moment = add(moment, action.moment) if action.moment else moment
         more = lambda old, new: {**old, **{k: old[k] + share * e for k, e in new.items()}}  # noqa: E731
-        energies = map(more, self[2:], action[3:])
-        return Total(add(self.force, action.force), moment, *energies)
+        stored, lost, power = map(more, self[2:5], action[3:])
+        tensor = self.tensor
+        if tensor:
+            holds = (touch.overlap > 0) | (action.history.adheres[0] > 0 if action.history.adheres else False)
+            arm = scale(-lever, normal)
+            each = (*(f * a for f in action.force for a in arm), holds.astype(arm[0].dtype))
+            tensor = tuple(a + b for a, b in zip(tensor, each, strict=True))
+        return Total(add(self.force, action.force), moment, stored, lost, power, tensor)
 
 
 def follow(old: ContactMemory, new: Neighbours) -> ContactMemory:
@@ -117,7 +129,7 @@ def add_pairs(
                 there = jax.tree.unflatten(structure, reader(member))
                 touch, lever = pair_touch(system, here, there, member, motion.h)
                 action = law.act(touch, history)
-                return total.add(action, lever, touch.normal, 0.5), action.history
+                return total.add(touch, action, lever, 0.5), action.history
 
             return jax.lax.scan(one, total, slots)
 
@@ -131,7 +143,7 @@ def pair_touch(
     system: AbstractSphereInteractions, here: Sides, there: Sides, member: Array, h: Array
 ) -> tuple[Touch, Array]:
     """The contact of every particle with the one in its slot, and its lever."""
-    d, v = subtract(here.x, there.x), subtract(here.v, there.v)
+    d, v = system.apart(here.x, there.x), subtract(here.v, there.v)
     square = dot(d, d)
     real = square > _COINCIDENT
     length = jnp.sqrt(jnp.where(real, square, 1.0))
@@ -162,46 +174,118 @@ def _sizes(
     return reach, r * other / reach, m * of_other / (m + of_other), (r - half, other - half)
 
 
+class Course(NamedTuple):
+    """Motion of a wall in a step: its poses at the start and at the end, and its velocities at any time."""
+
+    wall: MovingWall
+    start: WallPose
+    end: WallPose
+
+    def surface(self, t: Any, p: Vectors, at_end: bool) -> tuple[Vectors, Vectors]:
+        """Velocity of the points p of the wall and its angular velocity at t, in the middle of the step or at its
+        end."""
+        pose = self.end if at_end else WallPose(scale(0.5, add(self.start.shift, self.end.shift)), self.end.turn)
+        return self.wall.surface_velocity(pose, t, p)
+
+
+def courses(walls: tuple[AbstractWall, ...], motion: Motion, poses: Array) -> tuple[list[Course | None], Array]:
+    """Motions of all walls, None for those at rest, and the poses after the step."""
+    first, kind, all_courses, after = 0, motion.places.x[0].dtype, [], []
+    for wall in walls:
+        if not isinstance(wall, MovingWall):
+            all_courses.append(None)
+            continue
+        part = tuple(poses[first + k] for k in range(POSE))
+        first += POSE
+        start = WallPose(part[:3], part[3:])
+        end = jax.tree.map(lambda a: jnp.asarray(a, kind), wall.move(start, motion.t, motion.h))
+        all_courses.append(Course(wall, start, end))
+        after.extend((*end.shift, *end.turn))
+    return all_courses, jnp.stack(after) if after else poses
+
+
 def add_walls(
-    system: AbstractSphereInteractions, law: ContactLaw, motion: Motion, histories: tuple[History, ...], total: Total
-) -> tuple[Total, tuple[History, ...]]:
-    """`total` with the contacts of all faces of walls, and their histories."""
-    x, after = motion.places.x, []
-    start = add_scaled(x, -motion.h, motion.v)
-    faces = zip(system.faces(x), system.faces(start), histories, strict=True)
-    for now, before, history in faces:
-        total, history = _add_face(system, law, motion, (now, before), history, total)
-        after.append(history)
-    return total, tuple(after)
+    system: AbstractSphereInteractions, law: ContactLaw, motion: Motion, memories: Any, poses: Array, total: Total
+) -> tuple[Total, Any, Array, Array]:
+    """`total` with the contacts of all walls, their memories and poses after the step, and a `Result` code."""
+    x, h, radius = system.wrap(motion.places.x), motion.h, 0.5 * system.diameters
+    motion = motion._replace(places=motion.places._replace(x=x))
+    x0 = add_scaled(x, -h, motion.v)
+    ways, poses = courses(system.walls, motion, poses)
+    after, code = [], jnp.zeros((), jnp.int32)
+    for wall, way, memory in zip(system.walls, ways, memories, strict=True):
+        ends = (x0, x) if way is None else (way.wall.local(way.start, x0), way.wall.local(way.end, x))
+        encounter = wall.meet(*ends, radius, memory)
+        histories = []
+        for approach in encounter.approaches:
+            total, history = _add_approach(system, law, motion, way, approach, total)
+            histories.append(history)
+        after.append(encounter.remember(tuple(histories)))
+        code = jnp.maximum(code, encounter.result)
+    return total, tuple(after), poses, code
+
+
+def _add_approach(
+    system: AbstractSphereInteractions,
+    law: ContactLaw,
+    motion: Motion,
+    way: Course | None,
+    approach: Approach,
+    total: Total,
+) -> tuple[Total, History]:
+    """`total` with the contacts of one approach, or of a stack of them."""
+    radius = 0.5 * system.diameters
+
+    def loop(total: Total, approach: Approach) -> tuple[Total, History]:
+        here = sides(system, motion, law.is_damped)
+        one = lambda total, approach: _add_face(system, law, motion, way, here, approach, total)  # noqa: E731
+        return (one if approach.distance.ndim == 1 else partial(jax.lax.scan, one))(total, approach)
+
+    kind = radius.dtype
+    like = lambda a: jnp.broadcast_to(jnp.asarray(a, kind), approach.distance.shape)  # noqa: E731
+    approach = approach._replace(
+        normal=tuple(map(like, approach.normal)), normal_before=tuple(map(like, approach.normal_before))
+    )
+    farthest = jnp.minimum(approach.distance, approach.before) - radius
+    near = jnp.any(farthest < jnp.max(law.reach(radius)))
+    return jax.lax.cond(near, loop, lambda total, approach: (total, approach.history), total, approach)
 
 
 def _add_face(
     system: AbstractSphereInteractions,
     law: ContactLaw,
     motion: Motion,
-    face: tuple[tuple[Array, Vectors], tuple[Array, Vectors]],
-    history: History,
+    way: Course | None,
+    here: Sides,
+    approach: Approach,
     total: Total,
 ) -> tuple[Total, History]:
-    """`face`: distances and normals at the end of the step and at its start."""
-    radius = 0.5 * system.diameters
-    like = lambda a: jnp.broadcast_to(jnp.asarray(a, radius.dtype), radius.shape)  # noqa: E731
-    distance, overlap, before = face[0][0], radius - face[0][0], radius - face[1][0]
-    n, n0 = (tuple(map(like, normal)) for _, normal in face)
-
-    def loop(total: Total, history: History) -> tuple[Total, History]:
-        here, still = sides(system, motion, law.is_damped), (jnp.zeros_like(radius),) * 3
-        zero = jnp.zeros_like(distance)
-        levers = (distance, zero), (distance + 0.5 * (overlap - before), zero)
-        ends, gains = Ends(here.v, here.omega, still), Ends(here.dv, here.domega, still)
-        sizes, tilt = (radius, system.masses), subtract(n, n0)
-        touch = _touch(n, (overlap, before), sizes, tilt, levers, ends, gains, motion.h)
-        action = law.act(touch, history)
-        named = {"wall" if name == "contact" else name: value for name, value in action.stored.items()}
-        return total.add(action._replace(stored=named), distance, n, 1.0), action.history
-
-    near = jnp.any(jnp.maximum(overlap, before) > -jnp.max(law.reach(radius)))
-    return jax.lax.cond(near, loop, lambda total, history: (total, history), total, history)
+    radius, distance, h = 0.5 * system.diameters, approach.distance, motion.h
+    n, n0, overlap, before = approach.normal, approach.normal_before, radius - distance, radius - approach.before
+    zero = jnp.zeros_like(distance)
+    levers = (distance, zero), (distance + 0.5 * (overlap - before), zero)
+    ends = Ends(here.v, here.omega, (zero,) * 3)
+    gains = Ends(here.dv, here.domega, (zero,) * 3)
+    surface = spin = (zero,) * 3
+    if way is not None:
+        n0, n = rotate(way.start.turn, n0), rotate(way.end.turn, n)
+        like = lambda v: tuple(jnp.broadcast_to(jnp.asarray(a, zero.dtype), zero.shape) for a in v)  # noqa: E731
+        p = subtract(here.x, scale(distance, n))
+        surface, spin = map(like, way.surface(motion.t + h, p, True))
+        middle = add_scaled(p, -0.5 * h, subtract(here.v, scale(dot(subtract(here.v, surface), n), n)))
+        surface_middle, spin_middle = map(like, way.surface(motion.t + 0.5 * h, middle, False))
+        ends = Ends(subtract(here.v, surface_middle), here.omega, spin_middle)
+        if gains.apart:
+            turned = subtract(spin, spin_middle)
+            gains = Ends(subtract(here.dv, subtract(surface, surface_middle)), here.domega, turned)
+    touch = _touch(n, (overlap, before), (radius, system.masses), subtract(n, n0), levers, ends, gains, h)
+    action = law.act(touch, approach.history)
+    power = action.power
+    if way is not None:
+        work = dot(action.force, surface)
+        power = {**power, "work": work + dot(action.moment, spin) if action.moment else work}
+    stored = {"wall" if name == "contact" else name: value for name, value in action.stored.items()}
+    return total.add(touch, action._replace(stored=stored, power=power), distance, 1.0), action.history
 
 
 def _touch(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,12 +14,49 @@ from polhode import checks
 from polhode.compiler.cache.program_cache import xla_jit
 from polhode.particles import bonds, contacts
 from polhode.particles.bonds import Pair
-from polhode.particles.interactions import AbstractSphereInteractions
-from polhode.spaces.component_arrays import Vectors, columns, select, subtract
+from polhode.particles.contact_history import Course, courses
+from polhode.particles.interactions import CONTACT_OUTPUTS, AbstractSphereInteractions
+from polhode.particles.laws.contact_law import ContactLaw
+from polhode.particles.laws.hooke import Hooke
+from polhode.particles.walls import POSE, MovingWall
+from polhode.spaces.component_arrays import Vectors, columns, select
 from polhode.systems.base import Observable, State
+from polhode.systems.separable import Loads, Motion, PoseComponents
+from polhode.time_functions import breakpoints_of
 
 OVERLAP = 0.3
 """Largest overlap of particles at the start, relative to their reach."""
+
+
+class ContactNetwork(NamedTuple):
+    """Contacts of particles with each other.
+
+    - `pairs`: numbers of both, shape (m, 2). - `overlaps`: of their surfaces, shape (m,). - `normals`: from the second
+      to the first, shape (m, 3).
+    """
+
+    pairs: np.ndarray
+    overlaps: np.ndarray
+    normals: np.ndarray
+
+
+def stress(force_moments: Any, inside: Any, volume: Any) -> np.ndarray:
+    """Mean stress of a region after Love and Weber, Σ f ⊗ (point of contact - centre) / V; pressure is negative.
+
+    **Arguments:**
+
+    - `force_moments`: of all particles, shape (..., n, 3, 3), as `run.outputs["force_moments"]` has them.
+    - `inside`: which of them are in the region, shape (n,), or the share of each that is. - `volume`: V.
+
+    ??? cite "Reference"
+        C. Goldhirsch, Stress, stress asymmetry and couple stress, Granular Matter 12 (2010).
+    """
+    share = checks.numbers("inside", np.asarray(inside, float), "share of each particle in the region")
+    moments = np.asarray(force_moments)
+    if moments.shape[-3:] != (*share.shape, 3, 3):
+        raise ValueError(f"`force_moments` must have shape (..., {len(share)}, 3, 3), got {moments.shape}.")
+    V = float(checks.positive("volume", volume, (), "of the region"))
+    return np.einsum("n,...nij->...ij", share, moments) / V
 
 
 class AbstractParticles(AbstractSphereInteractions):
@@ -68,7 +105,12 @@ class AbstractParticles(AbstractSphereInteractions):
         whole = () if self.limits is None and not self.has_history else (self.intact,)
         accounts = ()
         if self.has_history:
-            accounts = (jnp.zeros(len(self.stored_names) + len(self.lost_names), dtype),)
+            still = jnp.zeros(POSE, dtype).at[3].set(1)
+            accounts = (
+                jnp.zeros(len(self.stored_names) + len(self.flow_names), dtype),
+                jnp.tile(still, self.moving_walls),
+                jnp.zeros((n, CONTACT_OUTPUTS) if self.contact_outputs else 0, dtype),
+            )
         places = map(self.to_storage_order, (jnp.asarray(positions, dtype), q, *parts))
         return self.states(*places, *whole, *accounts)
 
@@ -82,7 +124,8 @@ class AbstractParticles(AbstractSphereInteractions):
         x = jnp.asarray(state[0])
         i, j = np.asarray(self.pairs).T
         # Bonds that fill up the blocks of devices have the same particle at both ends.
-        length = np.where(i == j, np.inf, np.linalg.norm(np.asarray(x)[i] - np.asarray(x)[j], axis=1))
+        away = np.stack(self.apart(columns(x[i]), columns(x[j])), axis=1)
+        length = np.where(i == j, np.inf, np.linalg.norm(away, axis=1))
         if np.any(length == 0):
             raise ValueError(f"{self._both(*self.pairs[int(np.argmin(length))])} are bonded and at the same place.")
         if self.touches_bonded and self.bonds:
@@ -92,10 +135,23 @@ class AbstractParticles(AbstractSphereInteractions):
             room = self.n if self.n < 64 else 4 * self.capacity
             depth, members = map(np.asarray, _overlaps(self, x, room))
             self._refuse_overlap(depth, lambda k: self._both(k % self.n, members.reshape(-1)[k]))
-        for wall in self.walls:
-            depth = np.stack([np.asarray(1 - 2 * d / self.diameters) for d, _ in wall.faces(columns(x))])
-            name = type(wall).__name__
+        ways: Sequence[Course | None] = (None,) * len(self.walls)
+        if self.wall_law is not None:
+            ways, _ = courses(self.walls, self._motion_at_rest(t, state), jnp.asarray(state[6]))
+        for wall, way in zip(self.walls, ways, strict=True):
+            points, law = self.wrap(columns(x)), self.wall_law or ContactLaw(Hooke(1.0))
+            points = points if way is None else way.wall.local(way.start, points)
+            memory = wall.start(law, self.n, x.dtype)
+            approaches = wall.meet(points, points, 0.5 * self.diameters, memory).approaches
+            depth = np.concatenate([np.atleast_2d(np.asarray(1 - 2 * m.distance / self.diameters)) for m in approaches])
+            name = type(wall.at_rest).__name__
             self._refuse_overlap(depth, lambda k, name=name: f"Particle {self.user_number(k % self.n)} and a {name}")
+
+    def _motion_at_rest(self, t: Any, state: State) -> Motion:
+        """No motion at a state."""
+        x, q, v, omega = (columns(jnp.asarray(part)) for part in state[:4])
+        zero = (jnp.zeros_like(self.masses),) * 3
+        return Motion(PoseComponents(x, q), v, omega, jnp.zeros((), x[0].dtype), Loads(zero, zero), jnp.asarray(t))
 
     def _both(self, i: Any, j: Any) -> str:
         return "Particles {} and {}".format(*sorted(self.user_number(int(k)) for k in (i, j)))
@@ -118,7 +174,7 @@ class AbstractParticles(AbstractSphereInteractions):
         """
         x, q = columns(state[0]), columns(state[1])
         i, j = self.pairs[:, 0], self.pairs[:, 1]
-        d = subtract(select(x, i), select(x, j))
+        d = self.apart(select(x, i), select(x, j))
         parts = bonds.energies(self.shear, self.per_bond, Pair(d, select(q, i), select(q, j), 1.0))
         whole = state[4] if len(state) > 4 else 1.0
         bending, axial, shear = (jnp.sum(whole * part) for part in parts)
@@ -144,12 +200,34 @@ class AbstractParticles(AbstractSphereInteractions):
         twisting, as far as their laws have them."""
         return self._accounts(state, self.lost_names, len(self.stored_names))
 
+    def wall_work(self, state: State) -> Array:
+        """Work that walls in motion did since the start."""
+        return state[5][-1] if self.moving_walls else jnp.zeros((), self.masses.dtype)
+
+    def contact_network(self, state: State) -> ContactNetwork:
+        """Pairs of particles whose surfaces overlap in a state, each once, in order of their numbers."""
+        x = columns(jnp.asarray(state[0]))
+        lists, code = self.search(x, self.n if self.n < 64 else 4 * self.capacity)
+        if int(code):
+            raise ValueError("More particles touch one than there is room for. Build the system with more `capacity`.")
+        members = np.asarray(lists.members)
+        one = np.broadcast_to(np.arange(self.n), members.shape)
+        first = one < members
+        pairs = np.stack((one[first], members[first]), axis=1)
+        pairs = pairs[np.lexsort(pairs.T[::-1])]
+        ends = (columns(jnp.asarray(state[0])[pairs[:, k]]) for k in range(2))
+        d = np.stack(self.apart(*ends), axis=1).reshape(-1, 3)
+        length = np.linalg.norm(d, axis=1)
+        overlap = np.asarray(self.diameters)[pairs].mean(axis=1) - length
+        touch = overlap > 0
+        return ContactNetwork(pairs[touch], overlap[touch], d[touch] / length[touch, None])
+
     def _contact_energy(self, x: Vectors, d: Vectors, whole: Any) -> Array:
         total = jnp.zeros((), self.masses.dtype)
         if self.touching:
             # Without the skin: the lists of a run have room for all particles in contact.
             lists, code = self.search(x, self.capacity)
-            delta = contacts.overlap(subtract(x, select(x, lists.members)), self.reach(lists.members))[0]
+            delta = contacts.overlap(self.apart(x, select(x, lists.members)), self.reach(lists.members))[0]
             energy = 0.5 * jnp.sum(contacts.hertz_energy(self.contact, delta))
             total = jnp.where(code == 0, energy, jnp.nan)
         if self.touches_bonded:
@@ -171,12 +249,16 @@ class AbstractParticles(AbstractSphereInteractions):
     @property
     def conservative(self) -> bool:
         """Whether nothing is damped and nothing breaks."""
-        return not self.damped and self.limits is None and not self.lost_names
+        return not self.damped and self.limits is None and not self.lost_names and not self.moving_walls
 
     @property
     def kept_momenta(self) -> tuple[str, ...]:
         if not self.free:
             return ()
+        if self.repeats is not None:
+            # Levers over the period make angular momentum depend on the choice of images.
+            return ("linear_momentum",)
+
         return ("linear_momentum", "spin" if self.shear == "literal" else "angular_momentum")
 
     def outputs(self) -> dict[str, Observable]:
@@ -190,7 +272,15 @@ class AbstractParticles(AbstractSphereInteractions):
         }
         if self.has_history:
             observables["dissipation"] = lambda t, s: self.dissipation(s)
+        if self.moving_walls:
+            observables["wall_work"] = lambda t, s: self.wall_work(s)
+        if self.contact_outputs:
+            observables["contact_counts"] = lambda t, s: s[7][:, 9]
+            observables["force_moments"] = lambda t, s: s[7][:, :9].reshape(self.n, 3, 3)
         return observables if self.limits is None else {**observables, "whole": lambda t, s: self.of_bonds(s[4])}
+
+    def breakpoints(self) -> tuple[float, ...]:
+        return breakpoints_of(*(wall for wall in self.walls if isinstance(wall, MovingWall)))
 
     @property
     def picture(self) -> dict[str, Any] | None:
@@ -206,8 +296,9 @@ class AbstractParticles(AbstractSphereInteractions):
     def invariants(self) -> dict[str, Observable]:
         energy = super().invariants() if self.conservative else {}
         outputs = self.outputs()
-        if self.lost_names and not self.damped and self.limits is None:
-            energy = {"energy_balance": lambda t, s: self.energy(s) + sum(self.dissipation(s).values())}
+        if (self.lost_names or self.moving_walls) and not self.damped and self.limits is None:
+            balance = lambda s: self.energy(s) + sum(self.dissipation(s).values()) - self.wall_work(s)  # noqa: E731
+            energy = {"energy_balance": lambda t, s: balance(s)}
         return {**energy, **{name: outputs[name] for name in self.kept_momenta}}
 
     # --- stable steps -----------------------------------------------------------------------------------------------
@@ -284,7 +375,7 @@ def _overlaps(system: AbstractParticles, positions: Array, room: int) -> tuple[A
     """δ of every particle with up to `room` others, shape (room, n), and their numbers."""
     x = columns(positions)
     members = system.search(x, room)[0].members
-    d = subtract(x, select(x, members))
+    d = system.apart(x, select(x, members))
     depth = contacts.overlap(d, system.reach(members))[0]
     # Contacts at one place have no direction and no force.
     together = (d[0] == 0) & (d[1] == 0) & (d[2] == 0) & (members != jnp.arange(system.n))

@@ -16,17 +16,21 @@ from polhode.particles import bonds, contacts
 from polhode.particles.bonds import Constants, Pair, Shear, Slots
 from polhode.particles.contact_history import ContactMemory, Total, add_pairs, add_walls, follow
 from polhode.particles.laws.contact_law import ContactLaw
-from polhode.particles.neighbours import Neighbours, stale
-from polhode.particles.walls import AbstractWall
+from polhode.particles.neighbours import Neighbours, Period, stale
+from polhode.particles.walls import POSE, AbstractSmoothWall, AbstractWall
 from polhode.result_codes import Result
-from polhode.spaces.component_arrays import Vectors, add, add_scaled, scale, subtract
+from polhode.spaces.component_arrays import Vectors, add, add_scaled, rows, scale, subtract
 from polhode.spaces.linear import Rn
+from polhode.spaces.powers import power
 from polhode.spaces.products import product
 from polhode.systems.separable import AbstractSeparable, BodyStates, Loads, Motion, PoseComponents, Rest, Surroundings
 
 _UNROLL, _MANY = 4, 30_000
 """Bonds or neighbours evaluated per pass over the particles; one at a time from this number of particles on, where the
 data of a pass no longer fits into the caches."""
+
+CONTACT_OUTPUTS = 10
+"""Numbers of a particle in `GrainStates.contacts`."""
 
 _STRETCHES = 4
 """Number of parts of neighbour lists; empty parts are skipped."""
@@ -45,8 +49,11 @@ class ParticleStates(NamedTuple):
 class GrainStates(NamedTuple):
     """`ParticleStates` of particles whose contacts have history.
 
-    `accounts`: energies that contacts store, then those that they have dissipated since the start, in the order of
-    `stored_names` and `lost_names` of the system.
+    - `accounts`: energies that contacts store, then those that they have dissipated since the start, in the order of
+      `stored_names` and `lost_names` of the system; then the work of walls that move, if there are any.
+    - `poses`: displacement and quaternion of each wall that moves, seven numbers each.
+    - `contacts`: Σ f ⊗ (point of contact - centre) of each particle, row by row, and the number of its contacts; shape
+      (0,) without `contact_outputs`.
     """
 
     x: Float[Array, "n 3"]
@@ -55,6 +62,8 @@ class GrainStates(NamedTuple):
     omega: Float[Array, "n 3"]
     whole: Float[Array, " m"]
     accounts: Float[Array, " k"]
+    poses: Float[Array, " 7w"]
+    contacts: Float[Array, "n 10"]
 
 
 class AbstractSphereInteractions(AbstractSeparable):
@@ -66,7 +75,8 @@ class AbstractSphereInteractions(AbstractSeparable):
     - `slots`, `constants`, `dampers`: of the bonds of each particle, shape (most bonds of one, n); `pairs`, `per_bond`,
       `limits`: of each bond.
     - `law`, `wall_law`: of contacts with history, in place of `contact` and `wall_contact`. - `attraction`: distance of
-      surfaces at which contacts may still hold. - `alike`: whether all masses and diameters are equal.
+      surfaces at which contacts may still hold. - `lengths`, `repeats`: see `Period`; None if all axes are open.
+    - `alike`: whether all masses and diameters are equal.
     - `free`: whether neither walls nor gravity act. - `touching`: whether particles have contacts.
     - `capacity`: length of the neighbour lists. The others: see `Particles`.
     """
@@ -90,13 +100,30 @@ class AbstractSphereInteractions(AbstractSeparable):
     law: ContactLaw | None
     wall_law: ContactLaw | None
     attraction: Float[Array, ""]
+    lengths: Float[Array, "3"]
+    repeats: tuple[bool, bool, bool] | None = eqx.field(static=True)
     skin: Float[Array, ""]
     alike: bool = eqx.field(static=True)
     shear: Shear = eqx.field(static=True)
     bonded_contacts: bool = eqx.field(static=True)
     touching: bool = eqx.field(static=True)
+    contact_outputs: bool = eqx.field(static=True)
     capacity: int = eqx.field(static=True)
     free: bool = eqx.field(static=True)
+
+    @property
+    def period(self) -> Period | None:
+        """Lengths after which space repeats; None if it doesn't."""
+        return None if self.repeats is None else Period(tuple(self.lengths), self.repeats)
+
+    def apart(self, a: Vectors, b: Vectors) -> Vectors:
+        """a - b, to the nearest image."""
+        d = subtract(a, b)
+        return d if self.period is None else self.period.nearest(d)
+
+    def wrap(self, x: Vectors) -> Vectors:
+        """Places in the first image of space, which walls are in."""
+        return x if self.period is None else self.period.wrap(x)
 
     # How particles read each other: the only differences between one and several devices.
 
@@ -151,7 +178,9 @@ class AbstractSphereInteractions(AbstractSeparable):
     def state_space(self) -> Any:
         space = super().state_space
         if self.has_history:
-            return product(*space.spaces, Rn(self.bonds), Rn(len(self.stored_names) + len(self.lost_names)))
+            accounts = len(self.stored_names) + len(self.flow_names)
+            contacts = power(Rn(CONTACT_OUTPUTS), self.n) if self.contact_outputs else Rn(0)
+            return product(*space.spaces, Rn(self.bonds), Rn(accounts), Rn(POSE * self.moving_walls), contacts)
         return space if self.limits is None else product(*space.spaces, Rn(self.bonds))
 
     # --- contacts with history ----------------------------------------------------------------------------------------
@@ -173,29 +202,44 @@ class AbstractSphereInteractions(AbstractSeparable):
         laws = (law for law in (self.law, self.wall_law) if law is not None)
         return tuple(dict.fromkeys(name for law in laws for name in law.loss_names))
 
+    @property
+    def moving_walls(self) -> int:
+        """Number of walls that move."""
+        return sum(wall.moves for wall in self.walls)
+
+    @property
+    def flow_names(self) -> tuple[str, ...]:
+        """Names of the energies that are summed up over time: `lost_names`, and the work of walls that move."""
+        return (*self.lost_names, *(("work",) if self.moving_walls else ()))
+
     def loads_after(self, motion: Motion, rest: Rest, around: Surroundings) -> tuple[Loads, Rest, Surroundings]:
         if not self.has_history:
             return super().loads_after(motion, rest, around)
         other, memory, kind = self.loads(motion.places, rest, around), around.lists, self.masses.dtype
         zeros = lambda names: {name: jnp.zeros(self.n, kind) for name in names}  # noqa: E731
-        energies = zeros(self.stored_names), zeros(self.lost_names), zeros(self.lost_names)
-        total = Total(other.force, other.moment, *energies)
+        energies = zeros(self.stored_names), zeros(self.lost_names), zeros(self.flow_names)
+        tensor = (jnp.zeros(self.n, kind),) * (CONTACT_OUTPUTS if self.contact_outputs else 0)
+        total, poses = Total(other.force, other.moment, *energies, tensor), rest[2]
         if self.touching and self.law is not None:
             total, pairs = add_pairs(self, self.law, motion, memory, total)
             memory = memory._replace(pairs=pairs)
         if self.wall_law is not None:
-            total, walls = add_walls(self, self.wall_law, motion, memory.walls, total)
+            total, walls, poses, code = add_walls(self, self.wall_law, motion, memory.walls, poses, total)
             memory = memory._replace(walls=walls)
+            around = around._replace(result=jnp.maximum(around.result, code))
 
         def of_all(parts: dict[str, Array], names: tuple[str, ...]) -> Array:
             return jnp.stack([jnp.sum(parts[name]) for name in names]) if names else jnp.zeros(0, kind)
 
         stored = of_all(total.stored, self.stored_names)
-        lost, power = (of_all(parts, self.lost_names) for parts in (total.lost, total.power))
-        lost = lost + 0.5 * motion.h * (memory.power + power) + rest[1][len(stored) :]
-        memory = memory._replace(power=power)
+        rate = of_all(total.power, self.flow_names)
+        lost = of_all(total.lost, self.lost_names)
+        lost = jnp.concatenate((lost, jnp.zeros(len(rate) - len(lost), kind)))
+        lost = lost + 0.5 * motion.h * (memory.power + rate) + rest[1][len(stored) :]
+        memory = memory._replace(power=rate)
         accounts = jnp.concatenate((stored, lost))
-        return Loads(total.force, total.moment), (rest[0], accounts), around._replace(lists=memory)
+        contacts = rows(total.tensor) if self.contact_outputs else rest[3]
+        return Loads(total.force, total.moment), (rest[0], accounts, poses, contacts), around._replace(lists=memory)
 
     # --- what acts --------------------------------------------------------------------------------------------------
 
@@ -209,16 +253,16 @@ class AbstractSphereInteractions(AbstractSeparable):
         if not self.has_history:
             return Surroundings(lists, code)
         pairs: Any = () if self.law is None else self.law.start(lists.members.shape, kind)
-        law, faces = self.wall_law, len(self.faces(places.x))
-        walls = () if law is None else tuple(law.start((self.n,), kind) for _ in range(faces))
-        return Surroundings(ContactMemory(*lists, pairs, walls, jnp.zeros(len(self.lost_names), kind)), code)
+        law = self.wall_law
+        walls = () if law is None else tuple(wall.start(law, self.n, kind) for wall in self.walls)
+        return Surroundings(ContactMemory(*lists, pairs, walls, jnp.zeros(len(self.flow_names), kind)), code)
 
     def after_move(self, places: PoseComponents, rest: Rest, around: Surroundings) -> tuple[Rest, Surroundings]:
         breaks = jnp.zeros((), bool)
         if self.limits is not None:
             whole = rest[0] * self._intact_bonds(places)
             breaks, rest = jnp.any(whole != rest[0]), (whole, *rest[1:])
-        if self.walls:
+        if self.walls and self.wall_law is None:
             through = [jnp.any(distance < -self.diameters) for distance, _ in self.faces(places.x)]
             code = jnp.where(jnp.any(jnp.stack(through)), int(Result.lost_particles), 0).astype(jnp.int32)
             around = around._replace(result=jnp.maximum(around.result, code))
@@ -240,7 +284,7 @@ class AbstractSphereInteractions(AbstractSeparable):
         """1 where a bond bears its load, 0 where it breaks; independent of the order of bonds."""
         reader = self.bond_reader((*places.x, *places.q))
         a, b = map(reader, self.ends_of_bonds)
-        pair = Pair(subtract(a[:3], b[:3]), a[3:], b[3:], 1.0)
+        pair = Pair(self.apart(a[:3], b[:3]), a[3:], b[3:], 1.0)
         assert self.limits is not None
         share = bonds.stress(self.shear, self.per_bond, pair, self.limits)
         return jnp.where(share > 1, 0.0, 1.0).astype(self.masses.dtype)
@@ -261,7 +305,10 @@ class AbstractSphereInteractions(AbstractSeparable):
         return Loads(force, moment)
 
     def faces(self, x: Vectors) -> list[tuple[Array, Vectors]]:
-        return [face for wall in self.walls for face in wall.faces(x)]
+        """Of walls without a law, which are all smooth."""
+        return [
+            face for wall in self.walls if isinstance(wall, AbstractSmoothWall) for face in wall.faces(self.wrap(x))
+        ]
 
     def _bond_loads(self, places: PoseComponents, rest: Rest) -> tuple[Vectors, Vectors]:
         whole = self.whole(rest)
@@ -271,7 +318,7 @@ class AbstractSphereInteractions(AbstractSeparable):
         def one(slot: Any) -> tuple[Vectors, Vectors]:
             k, sign, end, partner, whole = slot
             there = reader(end)
-            pair = Pair(subtract(x, there[:3]), q, there[3:], sign)
+            pair = Pair(self.apart(x, there[:3]), q, there[3:], sign)
             k = k if whole is None else k.scale(whole)
             if not self.touches_bonded:
                 return bonds.loads(self.shear, k, pair)
@@ -299,7 +346,7 @@ class AbstractSphereInteractions(AbstractSeparable):
 
         def make_force() -> Callable[[Array], Vectors]:
             reader = self.neighbour_reader(x)
-            return lambda k: contacts.force(self.contact, 0.0, subtract(x, reader(k)), self.reach(k))
+            return lambda k: contacts.force(self.contact, 0.0, self.apart(x, reader(k)), self.reach(k))
 
         return self._over_lists(make_force, around, total)
 
@@ -332,8 +379,9 @@ class AbstractSphereInteractions(AbstractSeparable):
 
         def bond_drag(slot: Any) -> tuple[Vectors, Vectors]:
             (axial, bending), end = slot
-            apart = subtract(own, at_partner(end))
-            return bonds.damping(axial, bending, apart[:3], apart[3:6], apart[6:])
+            there = at_partner(end)
+            d, rates = self.apart(x, there[:3]), subtract(own[3:], there[3:])
+            return bonds.damping(axial, bending, d, rates[:3], rates[3:])
 
         if self.bonds and self.dampers is not None:
             dampers = self.dampers if whole is None else scale(whole, self.dampers)
@@ -345,8 +393,9 @@ class AbstractSphereInteractions(AbstractSeparable):
         def contact_drag(
             reader: Callable[[Array], tuple[Array, ...]], which: Array, others: Array, share: Any
         ) -> Vectors:
-            apart = subtract((*x, *v), reader(which)[:6])
-            return contacts.force(0.0, c * share, apart[:3], self.reach(others), apart[3:])
+            there = reader(which)
+            d, speed = self.apart(x, there[:3]), subtract(v, there[3:6])
+            return contacts.force(0.0, c * share, d, self.reach(others), speed)
 
         if self.touching:
 

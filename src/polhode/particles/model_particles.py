@@ -18,7 +18,7 @@ from polhode.particles.bonds import BondMaterial
 from polhode.particles.checks import bond_kinds, bond_pairs, materials, not_negative, per_particle, walls_of
 from polhode.particles.contact_elements import SphereContact, WallContact
 from polhode.particles.diagnostics import OVERLAP
-from polhode.particles.walls import AbstractWall
+from polhode.particles.walls import AbstractSmoothWall, AbstractWall
 
 if TYPE_CHECKING:
     from polhode.multibody.parts import ModelParts
@@ -92,7 +92,8 @@ def build(
     for i, j in contact_pairs:
         reach = 0.5 * (diameter[i] + diameter[j])
         model.add(SphereContact(bodies[i], bodies[j], K, reach, damping, f"{name}-contact-{i}-{j}"))
-    for k, wall in enumerate(walls_of(walls, at_walls)):
+    smooth = (wall for wall in walls_of(walls, at_walls) if isinstance(wall, AbstractSmoothWall))
+    for k, wall in enumerate(smooth):
         for i, body in enumerate(bodies):
             model.add(WallContact(body, wall, at_walls, 0.5 * diameter[i], damping, f"{name}-wall-{k}-{i}"))
     return ParticleGroup(name, bodies, bonds)

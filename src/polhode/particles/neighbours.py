@@ -15,6 +15,23 @@ _FARTHEST = 2**20
 """Cells in one direction: three such numbers fit into 63 bits."""
 
 
+class Period(NamedTuple):
+    """Lengths after which space repeats along the axes, any number along those that are open."""
+
+    lengths: Vectors
+    repeats: tuple[bool, bool, bool]
+
+    def nearest(self, d: Vectors) -> Vectors:
+        """The shortest of the vectors to all images of a point."""
+        each = zip(d, self.lengths, self.repeats, strict=True)
+        return tuple(a - L * jnp.round(a / L) if repeats else a for a, L, repeats in each)
+
+    def wrap(self, x: Vectors) -> Vectors:
+        """The images of points from 0 to the length."""
+        each = zip(x, self.lengths, self.repeats, strict=True)
+        return tuple(a - L * jnp.floor(a / L) if repeats else a for a, L, repeats in each)
+
+
 class Neighbours(NamedTuple):
     """Lists that stay complete until some particle has moved by half of the skin against the mean of all.
 
@@ -28,13 +45,20 @@ class Neighbours(NamedTuple):
 
 
 def search(
-    x: Vectors, reach: Array, cell: Any, partners: Array | None, capacity: int, mine: Array | None = None
+    x: Vectors,
+    reach: Array,
+    cell: Any,
+    partners: Array | None,
+    capacity: int,
+    mine: Array | None = None,
+    period: Period | None = None,
 ) -> tuple[Neighbours, Array]:
     """All pairs closer than the sum of their `reach`, shape (n,), but for `partners`; and a `Result` code.
 
     `cell`: twice the largest reach. Particles are sorted by cells of that size, so that neighbours lie in nine
-    stretches of three cells; the loop is as long as the fullest of these. `mine`: numbers of the particles whose
-    neighbours and `partners` these are; None for all.
+    stretches of three cells; the loop is as long as the fullest of these. With a `period`, which has to be twice the
+    size of a cell or more, cells fill it without a rest, and the stretches are 27 cells. `mine`: numbers of the
+    particles whose neighbours and `partners` these are; None for all.
     """
     x = tuple(jax.lax.stop_gradient(a) for a in x)
     n = x[0].shape[0]
@@ -42,24 +66,20 @@ def search(
     of_mine = lambda a: a if mine is None else a[mine]  # noqa: E731
     here, my_reach = tuple(of_mine(a) for a in x), of_mine(reach)
     row = jnp.arange(len(me), dtype=jnp.int32)
-    numbers = tuple(jnp.floor((a - jnp.min(a)) / cell) for a in x)
-    is_lost = jnp.max(jnp.stack([jnp.max(a) for a in numbers])) >= _FARTHEST
-    ix, iy, iz = (jnp.clip(a, 0, _FARTHEST - 1).astype(jnp.int64) for a in numbers)
-    # Rows have an empty cell at each end, so that the last of one isn't next to the first of another.
-    nx, ny = jnp.max(ix) + 3, jnp.max(iy) + 3
-    key = (iz * ny + iy) * nx + ix
-    order = jnp.argsort(key).astype(jnp.int32)
-    sorted_keys, my_key = key[order], of_mine(key)
+    grid = _Rows(x, cell) if period is None else _Tiles(x, cell, period)
+    order = jnp.argsort(grid.key).astype(jnp.int32)
+    sorted_keys, my_cells = grid.key[order], jax.tree.map(of_mine, grid.cells)
+    apart = (lambda d: d) if period is None else period.nearest
 
     def stretch(k: Array, lists: tuple[Array, Array]) -> tuple[Array, Array]:
-        begin = my_key + ((k // 3 - 1) * ny + k % 3 - 1) * nx - 1
-        start = jnp.searchsorted(sorted_keys, begin, side="left").astype(jnp.int32)
-        stop = jnp.searchsorted(sorted_keys, begin + 2, side="right").astype(jnp.int32)
+        first, last = grid.stretch(my_cells, k)
+        start = jnp.searchsorted(sorted_keys, first, side="left").astype(jnp.int32)
+        stop = jnp.searchsorted(sorted_keys, last, side="right").astype(jnp.int32)
 
         def one(s: Array, lists: tuple[Array, Array]) -> tuple[Array, Array]:
             members, count = lists
             j = order[jnp.minimum(start + s, n - 1)]
-            d = subtract(here, tuple(a[j] for a in x))
+            d = apart(subtract(here, tuple(a[j] for a in x)))
             near = (start + s < stop) & (j != me) & (dot(d, d) < (my_reach + reach[j]) ** 2)
             if partners is not None:
                 near = near & jnp.all(partners != j, axis=0)
@@ -69,10 +89,70 @@ def search(
         return jax.lax.fori_loop(0, jnp.max(stop - start), one, lists)
 
     empty = jnp.broadcast_to(me, (capacity, len(me))), jnp.zeros(len(me), jnp.int32)
-    members, count = jax.lax.fori_loop(0, 9, stretch, empty)
+    members, count = jax.lax.fori_loop(0, grid.stretches, stretch, empty)
     longest = jnp.max(count)
     code = jnp.where(longest > capacity, int(Result.too_many_neighbours), 0)
-    return Neighbours(members, here, longest), jnp.where(is_lost, int(Result.lost_particles), code).astype(jnp.int32)
+    return Neighbours(members, here, longest), jnp.where(grid.is_lost, int(Result.lost_particles), code).astype(
+        jnp.int32
+    )
+
+
+class _Rows:
+    """Cells in rows of open space; a row has an empty cell at each end, so that the last of one isn't next to the first
+    of another."""
+
+    stretches = 9
+
+    def __init__(self, x: Vectors, cell: Any) -> None:
+        numbers = tuple(jnp.floor((a - jnp.min(a)) / cell) for a in x)
+        self.is_lost = jnp.max(jnp.stack([jnp.max(a) for a in numbers])) >= _FARTHEST
+        ix, iy, iz = (jnp.clip(a, 0, _FARTHEST - 1).astype(jnp.int64) for a in numbers)
+        self.nx, self.ny = jnp.max(ix) + 3, jnp.max(iy) + 3
+        self.key = self.cells = (iz * self.ny + iy) * self.nx + ix
+
+    def stretch(self, cells: Any, k: Array) -> tuple[Array, Array]:
+        """Keys of the first and last cell of stretch k around these cells."""
+        begin = cells + ((k // 3 - 1) * self.ny + k % 3 - 1) * self.nx - 1
+        return begin, begin + 2
+
+
+class _Tiles:
+    """Cells that fill a period; along axes with less than three of them each is a neighbour once."""
+
+    stretches = 27
+
+    def __init__(self, x: Vectors, cell: Any, period: Period) -> None:
+        self.repeats, lost = period.repeats, jnp.zeros((), bool)
+        numbers, counts = [], []
+        for a, L, repeats in zip(period.wrap(x), period.lengths, period.repeats, strict=True):
+            count = jnp.clip(jnp.floor(L / cell), 1, _FARTHEST)
+            number = jnp.floor(a / (L / count) if repeats else (a - jnp.min(a)) / cell)
+            lost = lost | (jnp.max(number) >= _FARTHEST)
+            number = jnp.clip(number, 0, (count if repeats else _FARTHEST) - 1).astype(jnp.int64)
+            numbers.append(number)
+            counts.append(count.astype(jnp.int64) if repeats else jnp.max(number) + 1)
+        self.is_lost, self.counts, self.cells = lost, counts, tuple(numbers)
+        self.key = self._key(self.cells)
+
+    def _key(self, cells: Any) -> Array:
+        ix, iy, iz = cells
+        return (iz * self.counts[1] + iy) * self.counts[0] + ix
+
+    def stretch(self, cells: Any, k: Array) -> tuple[Array, Array]:
+        """Keys of cell k around these cells, first and last of none if there is none."""
+        there, around = jnp.ones(cells[0].shape, bool), []
+        for number, count, repeats, shift in zip(
+            cells, self.counts, self.repeats, (k % 3 - 1, k // 3 % 3 - 1, k // 9 - 1), strict=True
+        ):
+            i = number + shift
+            if repeats:
+                there = there & ((shift == 0) | (count > 2) | ((count == 2) & (shift > 0)))
+                i = jnp.where(i < 0, i + count, jnp.where(i >= count, i - count, i))
+            else:
+                there = there & (i >= 0) & (i < count)
+            around.append(i)
+        key = self._key(around)
+        return jnp.where(there, key, -1), jnp.where(there, key, -2)
 
 
 def stale(lists: Neighbours, x: Vectors, skin: Any) -> Array:

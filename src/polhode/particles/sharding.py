@@ -42,6 +42,7 @@ _EVERYWHERE = (
     "law",
     "wall_law",
     "attraction",
+    "lengths",
 )
 
 
@@ -141,7 +142,9 @@ class ShardedParticles(AbstractParticles):
         def own(x: Vectors, reach: Array, partners: Array) -> tuple[Any, Any, Array, Array]:
             every = _gather(x)
             mine = jax.lax.axis_index(AXIS) * block + jnp.arange(block, dtype=jnp.int32)
-            lists, code = search(every, reach, 2 * jnp.max(reach), partners if len(partners) else None, capacity, mine)
+            lists, code = search(
+                every, reach, 2 * jnp.max(reach), partners if len(partners) else None, capacity, mine, self.period
+            )
             worst = lambda a: jax.lax.pmax(a, AXIS)  # noqa: E731
             return lists.members, lists.at, worst(lists.longest), worst(code)
 
@@ -180,6 +183,8 @@ def sharded(system: Particles, state: State, devices: Sequence[Any] | None = Non
     """
     if not isinstance(system, Particles):
         raise ValueError(f"`system` must be a `Particles` that isn't sharded yet, got {type(system).__name__}.")
+    if system.contact_outputs:
+        raise ValueError("`contact_outputs` are for one device. Make the system without them.")
     used_devices = _devices(devices)
     if not checks.is_concrete(system, state):
         raise ValueError("Domains depend on where particles are; call `sharded` outside jit, grad and vmap.")

@@ -17,10 +17,13 @@ from polhode.particles.checks import (
     bond_kinds,
     bond_pairs,
     cast_law,
+    check_period,
     contact_laws,
     materials,
+    nearest_image,
     not_negative,
     per_particle,
+    period_of,
     walls_of,
 )
 from polhode.particles.diagnostics import AbstractParticles
@@ -54,10 +57,15 @@ class Particles(AbstractParticles):
     - `wall_contact`: the same of walls; None for that of particles.
     - `contact_damping`: force along the line of centres per speed of approach, while particles or walls touch.
     - `bonded_contacts`: whether particles with a bond are in contact as well.
-    - `walls`: of `polhode.particles`. - `gravity`: acceleration, shape (3,).
+    - `walls`: of `polhode.particles`, at rest or, with a `ContactLaw`, in a `MovingWall`.
+    - `gravity`: acceleration, shape (3,).
+    - `period`: lengths after which space repeats along the axes, shape (3,), infinite where it is open; None for open
+      space. Positions in states go on beyond it, so that nothing jumps. Walls are in the image from 0 to the length.
     - `skin`: distance beyond the reach of contacts within which neighbours are listed, as a share of the largest
       diameter; lists are rebuilt when a particle has moved by half of it relative to the mean.
     - `capacity`: length of the neighbour lists; None for 12, or 1.5 times the number at the start if that is more.
+    - `contact_outputs`: whether states keep the force moments and the numbers of contacts of particles, for the outputs
+      `force_moments` and `contact_counts`; needs a `ContactLaw`.
     - `dtype`: "float64", or "float32": a ring of 12 then keeps its energy to 1e-5 over 1,000 steps.
 
     - Momenta kept to round-off: Σmv without walls and gravity; then also ΣJΩ with the literal law, and
@@ -82,8 +90,10 @@ class Particles(AbstractParticles):
         bonded_contacts: bool = False,
         walls: Sequence[AbstractWall] = (),
         gravity: Any = (0.0, 0.0, 0.0),
+        period: Any = None,
         skin: float = 0.2,
         capacity: int | None = None,
+        contact_outputs: bool = False,
         dtype: str = "float64",
     ) -> None:
         checks.choice("dtype", dtype, ("float64", "float32"))
@@ -101,20 +111,28 @@ class Particles(AbstractParticles):
         self.gravity = checks.array("gravity", gravity, (3,), "acceleration by gravity").astype(kind)
         number = lambda name, value: not_negative(name, value).astype(kind)  # noqa: E731
         self.law, self.wall_law = (cast_law(law, kind) for law in contact_laws(contact, wall_contact, contact_damping))
+        self.contact_outputs = checks.flag("contact_outputs", contact_outputs)
+        if self.contact_outputs and self.law is None and self.wall_law is None:
+            raise ValueError("`contact_outputs` needs a `ContactLaw` as `contact` or `wall_contact`.")
         contact = 0.0 if self.law is not None else contact
         self.contact = number("contact", contact)
         at_walls = contact if wall_contact is None or self.wall_law is not None else wall_contact
         self.wall_contact = number("wall_contact", at_walls)
         has_damping = not (checks.is_concrete(contact_damping) and np.asarray(contact_damping) == 0)
         self.contact_damping = number("contact_damping", contact_damping) if has_damping else None
-        self.walls = walls_of(walls, self.wall_contact if self.wall_law is None else 1.0)
+        self.walls = walls_of(walls, self.wall_contact if self.wall_law is None else 1.0, self.wall_law is not None)
         self.wall_law = self.wall_law if self.walls else None
+        if self.wall_law is not None:
+            radius = 0.5 * jnp.max(self.diameters)
+            self.walls = tuple(wall.prepare(radius + self.wall_law.reach(radius)) for wall in self.walls)
         self.alike = checks.is_concrete(masses, diameters) and all(
             np.ptp(np.asarray(a)) == 0 for a in (masses, diameters)
         )
         self.shear, self.bonded_contacts = shear, bool(bonded_contacts)
+        box, self.repeats = period_of(period)
+        self.lengths = jnp.asarray(np.ones(3) if box is None else np.where(np.isfinite(box), box, 1.0), kind)
         links = bond_pairs(pairs, n)
-        self._bond(x, links, material, kinds, kind)
+        self._bond(x, links, box, material, kinds, kind)
         self.touching = not (checks.is_concrete(contact) and float(contact) == 0)
         if self.law is not None:
             self.touching = n > 1
@@ -124,13 +142,18 @@ class Particles(AbstractParticles):
         self.skin = (skin * jnp.max(self.diameters)).astype(kind)
         self.free = not self.walls and checks.is_concrete(gravity) and not np.any(np.asarray(gravity))
         self.capacity = 0
+        if self.repeats is not None and checks.is_concrete(diameters, skin, self.attraction):
+            reach = float(jnp.max(self.diameters) + self.skin + self.attraction)
+            check_period(box, reach)
         if self.touching:
-            room = _room(x, diameters, skin, links) if capacity is None else capacity
+            room = _room(x, diameters, skin, links, box) if capacity is None else capacity
             self.capacity = min(checks.count("capacity", room, "neighbours for which there is room"), max(n - 1, 1))
 
-    def _bond(self, x: np.ndarray, links: np.ndarray, material: Any, kinds: Any, kind: Any) -> None:
+    def _bond(
+        self, x: np.ndarray, links: np.ndarray, box: np.ndarray | None, material: Any, kinds: Any, kind: Any
+    ) -> None:
         n, m = len(x), len(links)
-        d0 = x[links[:, 0]] - x[links[:, 1]]
+        d0 = nearest_image(x[links[:, 0]] - x[links[:, 1]], box)
         length = np.linalg.norm(d0, axis=1)
         if m and not np.all(length > 0):
             first = links[int(np.argmin(length))]
@@ -195,7 +218,7 @@ class Particles(AbstractParticles):
     ) -> tuple[Neighbours, Array]:
         reach = 0.5 * (self.diameters + skin + self.attraction)
         partners = self.excluded_partners(whole, jnp.arange(self.n, dtype=jnp.int32))
-        return search(x, reach, 2 * jnp.max(reach), partners, capacity)
+        return search(x, reach, 2 * jnp.max(reach), partners, capacity, period=self.period)
 
     def bond_reader(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
         return lambda which: select(a, which)
@@ -220,14 +243,19 @@ class Particles(AbstractParticles):
         return jnp.concatenate((rest[0], jnp.zeros(1, rest[0].dtype)))[self.slots.bond]
 
 
-def _room(x: np.ndarray, diameters: Any, skin: Any, links: np.ndarray) -> int:
+def _room(x: np.ndarray, diameters: Any, skin: Any, links: np.ndarray, box: np.ndarray | None) -> int:
     """1.5 times the largest number of neighbours at the start, and at least `_ROOM`."""
     if not checks.is_concrete(diameters, skin):
         return _ROOM
     sizes = np.broadcast_to(np.asarray(diameters, float), len(x))
     reach = 0.5 * (sizes + skin * sizes.max())
-    close = scipy.spatial.KDTree(x).query_pairs(2 * reach.max(), output_type="ndarray").reshape(-1, 2)
-    near = np.linalg.norm(x[close[:, 0]] - x[close[:, 1]], axis=1) < reach[close].sum(axis=1)
+    size = None if box is None else np.where(np.isfinite(box), box, 0.0)
+    places = x if size is None else np.where(size > 0, np.mod(x, np.where(size > 0, size, 1.0)), x)
+    close = (
+        scipy.spatial.KDTree(places, boxsize=size).query_pairs(2 * reach.max(), output_type="ndarray").reshape(-1, 2)
+    )
+    d = nearest_image(x[close[:, 0]] - x[close[:, 1]], box)
+    near = np.linalg.norm(d, axis=1) < reach[close].sum(axis=1)
     number = lambda pairs: np.sort(pairs, axis=1) @ np.array([len(x), 1])  # noqa: E731
     free = close[near & ~np.isin(number(close), number(links))]
     crowd = int(np.bincount(free.reshape(-1), minlength=1).max())

@@ -1,29 +1,131 @@
-"""Walls that contain spheres."""
+"""Walls that contain spheres, at rest or in a prescribed motion."""
 
 from __future__ import annotations
 
 import abc
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.checks import short_repr
-from polhode.spaces.component_arrays import Vectors, add_scaled, dot, scale, subtract
+from polhode.result_codes import Result
+from polhode.spaces.component_arrays import (
+    Quaternions,
+    Vectors,
+    add,
+    add_scaled,
+    conjugate,
+    cross,
+    dot,
+    multiply,
+    rotate,
+    scale,
+    subtract,
+    unit,
+)
+from polhode.time_functions import breakpoints_of
+
+_GAUSS = (0.5 - 0.5 * 0.6**0.5, 0.5, 0.5 + 0.5 * 0.6**0.5), (5 / 18, 8 / 18, 5 / 18)
+"""Nodes and weights of the rule of order 6 on [0, 1]."""
+
+POSE = 7
+"""Numbers in the pose of a wall that moves: displacement and unit quaternion."""
+
+
+class WallPose(NamedTuple):
+    """Displacement of a wall's centre and its rotation since the start, scalars each."""
+
+    shift: Vectors
+    turn: Quaternions
+
+
+class Approach(NamedTuple):
+    """Spheres and one face of a wall in a step, in the frame in which the wall rests.
+
+    - `distance`, `normal`: of the centres from the face at the end of the step; the normal points to them.
+    - `before`, `normal_before`: the same at its start. - `history`: what contacts remember from there.
+
+    Arrays have shape (n,), or (k, n) for k faces each.
+    """
+
+    distance: Array
+    normal: Vectors
+    before: Array
+    normal_before: Vectors
+    history: Any
+
+
+class Encounter(NamedTuple):
+    """All approaches of spheres with a wall; `remember` makes the memory from the histories after; a `Result` code."""
+
+    approaches: tuple[Approach, ...]
+    remember: Callable[[tuple[Any, ...]], Any]
+    result: Any
 
 
 class AbstractWall(eqx.Module):
-    """A wall with smooth faces."""
+    """A wall of any shape."""
+
+    moves: ClassVar[bool] = False
+    """Whether it has a pose in states."""
+
+    @property
+    @abc.abstractmethod
+    def needs_law(self) -> bool:
+        """Whether its contacts need a `ContactLaw`."""
+
+    @abc.abstractmethod
+    def prepare(self, reach: Array) -> AbstractWall:
+        """The wall for spheres whose centres it can touch from this distance."""
+
+    @abc.abstractmethod
+    def start(self, law: Any, n: int, dtype: Any) -> Any:
+        """The memory of its contacts with n spheres without history."""
+
+    @abc.abstractmethod
+    def meet(self, x0: Vectors, x: Vectors, radius: Array, memory: Any) -> Encounter:
+        """Contacts of spheres that move from x0 to x, in the frame in which the wall rests."""
+
+    @property
+    def at_rest(self) -> AbstractWall:
+        """The wall in the frame in which it rests."""
+        return self
+
+
+class AbstractSmoothWall(AbstractWall):
+    """A wall with a fixed number of smooth faces, each of which a sphere touches once at most."""
 
     @abc.abstractmethod
     def faces(self, x: Vectors) -> list[tuple[Array, Vectors]]:
         """Distance from points to each face, positive inside, and the unit normal there, pointing inside."""
 
+    @property
+    def needs_law(self) -> bool:
+        return False
 
-class Plane(AbstractWall):
+    def prepare(self, reach: Array) -> AbstractWall:
+        del reach
+        return self
+
+    def start(self, law: Any, n: int, dtype: Any) -> Any:
+        faces = jax.eval_shape(lambda: self.faces((jnp.zeros(n, dtype),) * 3))
+        return tuple(law.start((n,), dtype) for _ in faces)
+
+    def meet(self, x0: Vectors, x: Vectors, radius: Array, memory: Any) -> Encounter:
+        now, before = self.faces(x), self.faces(x0)
+        approaches = tuple(Approach(*a, *b, old) for a, b, old in zip(now, before, memory, strict=True))
+        through = [jnp.any(distance < -2 * radius) for distance, _ in now]
+        lost = jnp.where(jnp.any(jnp.stack(through)), int(Result.lost_particles), 0)
+        return Encounter(approaches, tuple, lost.astype(jnp.int32))
+
+
+class Plane(AbstractSmoothWall):
     """A plane; particles are on the side that its normal points to.
 
     **Arguments:**
@@ -43,7 +145,7 @@ class Plane(AbstractWall):
         return [(dot(normal, subtract(x, tuple(self.point.astype(x[0].dtype)))), normal)]
 
 
-class Box(AbstractWall):
+class Box(AbstractSmoothWall):
     """A box around the particles, edges along the axes.
 
     **Arguments:**
@@ -77,7 +179,7 @@ class Box(AbstractWall):
         return box_faces
 
 
-class Cylinder(AbstractWall):
+class Cylinder(AbstractSmoothWall):
     """The inside of a cylinder without ends.
 
     **Arguments:**
@@ -104,6 +206,117 @@ class Cylinder(AbstractWall):
         length = jnp.sqrt(jnp.where(off, square, 1.0))
         inward = scale(jnp.where(off, -1 / length, 0.0), across)
         return [(self.radius.astype(kind) - jnp.where(off, length, 0.0), inward)]
+
+
+class MovingWall(AbstractWall):
+    """A wall in a prescribed motion: a belt, a drum, a plate that vibrates. Its contacts need a `ContactLaw`.
+
+    Points of the wall have the velocity V + ω × (p - c), c the centre, which moves with V. States hold its pose, which
+    is the integral of both: by Gauss' rule of order 6 in a step, and, where the axis of rotation turns, by Magnus'
+    rule of order 4. The work that it does is `run.outputs["wall_work"]`.
+
+    ```python
+    drum = MovingWall(Cylinder(0.1, axis=(0, 1, 0)), angular_velocity=(0, 1.5, 0))
+    plate = MovingWall(Plane(), velocity=lambda t: (0, 0, 0.1 * jnp.cos(60 * t)))
+    ```
+
+    **Arguments:**
+
+    - `wall`: any other wall, where it is at the start. - `velocity`: V, shape (3,), numbers or a function of time.
+    - `angular_velocity`: ω in the inertial frame, the same. - `centre`: c at the start, shape (3,).
+
+    Raises ValueError for walls that move already, and for other shapes.
+    """
+
+    moves: ClassVar[bool] = True
+
+    wall: AbstractWall
+    velocity: Any
+    angular_velocity: Any
+    centre: Float[Array, "3"]
+
+    def __init__(
+        self,
+        wall: AbstractWall,
+        velocity: Any = (0.0, 0.0, 0.0),
+        angular_velocity: Any = (0.0, 0.0, 0.0),
+        centre: Any = (0.0, 0.0, 0.0),
+    ) -> None:
+        if not isinstance(wall, AbstractWall) or wall.moves:
+            raise ValueError(f"`wall` must be a wall that doesn't move by itself, got {short_repr(wall)}.")
+        self.wall = wall
+        self.velocity = _vector_of_time("velocity", velocity)
+        self.angular_velocity = _vector_of_time("angular_velocity", angular_velocity)
+        self.centre = checks.array("centre", centre, (3,), "a point of the wall")
+
+    @property
+    def needs_law(self) -> bool:
+        return True
+
+    @property
+    def at_rest(self) -> AbstractWall:
+        return self.wall
+
+    @property
+    def breakpoints(self) -> tuple[float, ...]:
+        """Where its velocities jump."""
+        return breakpoints_of(self.velocity, self.angular_velocity)
+
+    def prepare(self, reach: Array) -> MovingWall:
+        return MovingWall(self.wall.prepare(reach), self.velocity, self.angular_velocity, self.centre)
+
+    def start(self, law: Any, n: int, dtype: Any) -> Any:
+        return self.wall.start(law, n, dtype)
+
+    def meet(self, x0: Vectors, x: Vectors, radius: Array, memory: Any) -> Encounter:
+        return self.wall.meet(x0, x, radius, memory)
+
+    def rates(self, t: Any) -> tuple[Vectors, Vectors]:
+        """V and ω."""
+        at = lambda f: tuple(_as_array(f(t)) if callable(f) else f)  # noqa: E731
+        return at(self.velocity), at(self.angular_velocity)
+
+    def move(self, pose: WallPose, t: Any, h: Any) -> WallPose:
+        """The pose at t + h from that at t."""
+        nodes, weights = _GAUSS
+        V, w = zip(*(self.rates(t + c * h) for c in nodes), strict=True)
+        mean = lambda a: tuple(sum(b * x for b, x in zip(weights, each, strict=True)) for each in zip(*a, strict=True))  # noqa: E731
+        # Magnus' commutator, of which no more than the ends are needed.
+        turn = add_scaled(scale(h, mean(w)), (5 / 3) ** 0.5 / 12 * h * h, cross(w[2], w[0]))
+        return WallPose(add_scaled(pose.shift, h, mean(V)), unit(multiply(_quaternion(turn), pose.turn)))
+
+    def local(self, pose: WallPose, x: Vectors) -> Vectors:
+        """Points of space in the frame in which the wall rests."""
+        c = tuple(self.centre)
+        return add(rotate(conjugate(pose.turn), subtract(x, add(c, pose.shift))), c)
+
+    def surface_velocity(self, pose: WallPose, t: Any, p: Vectors) -> tuple[Vectors, Vectors]:
+        """Velocity of the points p of the wall, and its angular velocity."""
+        V, w = self.rates(t)
+        return add(V, cross(w, subtract(p, add(tuple(self.centre), pose.shift)))), w
+
+
+def _quaternion(turn: Vectors) -> Quaternions:
+    """Of a rotation vector."""
+    square = dot(turn, turn)
+    small = square < 1e-4
+    angle = jnp.sqrt(jnp.where(small, 1.0, square))
+    ratio = jnp.where(small, 0.5 - square / 48 * (1 - square / 80), jnp.sin(0.5 * angle) / angle)
+    cosine = jnp.where(small, 1 - square / 8 * (1 - square / 48), jnp.cos(0.5 * angle))
+    return (cosine, *scale(ratio, turn))
+
+
+def _as_array(value: Any) -> Array:
+    return jnp.stack([jnp.asarray(a, float) for a in value]) if isinstance(value, tuple | list) else jnp.asarray(value)
+
+
+def _vector_of_time(name: str, value: Any) -> Any:
+    if not callable(value):
+        return checks.array(name, value, (3,), "of the wall, or a function of time")
+    shape = jax.eval_shape(lambda t: _as_array(value(t)), jnp.zeros(())).shape
+    if shape != (3,):
+        raise ValueError(f"`{name}(t)` must be three numbers (of the wall), got shape {shape}.")
+    return value
 
 
 def _direction(name: str, value: Any) -> Array:

@@ -62,7 +62,7 @@ class Surroundings(NamedTuple):
 class Motion(NamedTuple):
     """Free motion of bodies for h to `places`, with constant velocities and about constant angular velocities.
 
-    `before`: the loads that acted at its start.
+    `before`: the loads that acted at its start, `t`.
     """
 
     places: PoseComponents
@@ -70,6 +70,7 @@ class Motion(NamedTuple):
     omega: Vectors
     h: Array
     before: Loads
+    t: Array
 
 
 class AbstractSeparable(AbstractSystem):

@@ -36,10 +36,10 @@ class Bodies(NamedTuple):
     rest: Rest
     memory: KickDriftMemory
 
-    def at(self, system: AbstractSeparable, places: PoseComponents, h: Any) -> Bodies:
-        """The same bodies after free motion for h to other places, with the loads there."""
+    def at(self, system: AbstractSeparable, places: PoseComponents, t: Any, h: Any) -> Bodies:
+        """The same bodies after free motion from t for h to other places, with the loads there."""
         rest, around = system.after_move(places, self.rest, self.memory.around)
-        motion = Motion(places, self.v, self.omega, h, self.memory.loads)
+        motion = Motion(places, self.v, self.omega, h, self.memory.loads, t)
         loads, rest, around = system.loads_after(motion, rest, around)
         return self._replace(places=places, rest=rest, memory=KickDriftMemory(loads, around))
 
@@ -91,7 +91,7 @@ class AbstractKickDrift(AbstractSymmetricSecondOrder):
         x, q, v, omega = map(component_arrays.columns, tuple(state)[:4])
         places = PoseComponents(x, q)
         zero = (jnp.zeros_like(system.masses),) * 3
-        at_rest = Motion(places, v, omega, jnp.zeros((), system.masses.dtype), Loads(zero, zero))
+        at_rest = Motion(places, v, omega, jnp.zeros((), system.masses.dtype), Loads(zero, zero), t)
         loads, rest, around = system.loads_after(at_rest, tuple(state)[4:], system.surroundings(places))
         return Carry(system.states(*tuple(state)[:4], *rest), KickDriftMemory(loads, around))
 

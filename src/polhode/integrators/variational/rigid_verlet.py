@@ -91,7 +91,7 @@ class RigidVerlet(AbstractKickDrift):
         spin = add_scaled(_spin(J, q, bodies.omega), 0.5 * h, moment)
         turn = _splitting_drift if self.drift == "splitting" else _moser_veselov_drift
         end, failed = turn(h, J, q, rotate(conjugate(q), spin))
-        bodies = bodies.at(system, PoseComponents(add_scaled(x, h, v), end), h)
+        bodies = bodies.at(system, PoseComponents(add_scaled(x, h, v), end), t, h)
         force, moment = bodies.memory.loads
         spin = add_scaled(spin, 0.5 * h, moment)
         omega = rotate(end, map_components(lambda a, b: a / b, rotate(conjugate(end), spin), J))

@@ -114,7 +114,7 @@ class Rodrigues(AbstractKickDrift):
 
     def step(self, system: AbstractSeparable, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
         if self.map == "26":
-            return self._implicit_step(system, h, carry)
+            return self._implicit_step(system, t, h, carry)
         bodies = unpack(carry)
         h = jnp.asarray(h, bodies.v[0].dtype)
         once = self.map == "27"
@@ -123,7 +123,7 @@ class Rodrigues(AbstractKickDrift):
         bodies = apply_drag(system, apply_kick(system, bodies, part, self._kick(before)), part)
         half, code = self._half_turn(h, bodies.omega)
         bodies = bodies.at(
-            system, PoseComponents(add_scaled(before.x, h, bodies.v), rotate_by_rodrigues(half, before.q)), h
+            system, PoseComponents(add_scaled(before.x, h, bodies.v), rotate_by_rodrigues(half, before.q)), t, h
         )
         if not once:
             bodies = apply_kick(system, apply_drag(system, bodies, part), part, self._kick(bodies.places))
@@ -152,9 +152,9 @@ class Rodrigues(AbstractKickDrift):
         code = jnp.where(jnp.all(small | ~jnp.isfinite(square)), 0, int(Result.turn_too_large)).astype(jnp.int32)
         return scale(h / (1 + root), omega), code
 
-    def _implicit_step(self, system: AbstractSeparable, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
+    def _implicit_step(self, system: AbstractSeparable, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
         bodies = unpack(carry)
-        equations = _Campello(system, h, bodies, self.phi)
+        equations = _Campello(system, t, h, bodies, self.phi)
         guess = equations.velocities(bodies.memory.loads)
         solution = solve(equations, guess, None, Newton("full", _FLOOR, _FLOOR, self.max_iterations))
         end = equations.bodies_after(solution.x)
@@ -170,6 +170,7 @@ class _Campello(AbstractEquations):
     """v₁ = v₀ + h/m (φF₀ + (1-φ)F₁) and the same for Ω, F₁ at the places that v₁ and Ω₁ lead to."""
 
     system: AbstractSeparable
+    t: Array
     h: Array
     start: Bodies
     phi: float = eqx.field(static=True)
@@ -187,7 +188,7 @@ class _Campello(AbstractEquations):
         places = PoseComponents(
             add_scaled(start.x, self.h, parts[:3]), rotate_by_rodrigues(scale(0.5 * self.h, parts[3:]), start.q)
         )
-        return self.start._replace(v=parts[:3], omega=parts[3:]).at(self.system, places, self.h)
+        return self.start._replace(v=parts[:3], omega=parts[3:]).at(self.system, places, self.t, self.h)
 
     def place(self, x: Array) -> Loads:
         return self.bodies_after(x).memory.loads
