@@ -231,7 +231,8 @@ def test_a_run_on_a_full_disk_says_where_its_frames_are_and_goes_on(tmp_path, mo
         ph.simulate(**TOP, t1=2.0, store=path)
     monkeypatch.setattr(journaled_file, "write_bytes", plain)
     on_disk = ph.load(path)
-    assert 0 < len(on_disk.t) < len(caught.value.solution.t) < 2001
+    # A slow disk may be full when everything is computed.
+    assert 0 < len(on_disk.t) < len(caught.value.solution.t) <= 2001
     assert f"holds the first {len(on_disk.t)} frames" in str(caught.value)
     assert same(ph.resume(path).frames, ph.simulate(**TOP, t1=2.0).frames)
 

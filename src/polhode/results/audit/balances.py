@@ -15,6 +15,7 @@ from polhode.multibody.system import MultibodySystem
 from polhode.results.audit.broken_loads import BrokenIntervals, broken_intervals
 from polhode.results.audit.event_jumps import WithoutJumps, are_of_user
 from polhode.results.audit.quadrature import Integral, integral, is_integrable
+from polhode.results.audit.resolved_intervals import doubtful_rows, resolved_intervals
 from polhode.results.audit.step_ends import last_step_ends
 from polhode.results.contact_laws import energy_taken
 from polhode.results.derived_quantities import ConvertedObserver, StateConversion
@@ -38,6 +39,12 @@ _SPARSE = 2.0
 
 _RATES = ("force", "moment", "power")
 """Rates that are integrated."""
+
+_COARSE = 1e-3
+"""Drift, relative to the same size, from which on brief work is resolved."""
+
+_SHARE = 1e-2
+"""Part of such a drift in an interval that is resolved."""
 
 _LEAST_RELATIVE = 0.01
 """Fraction of the momenta of all bodies below which those relative to the centre of mass are neglected."""
@@ -120,7 +127,7 @@ class _RunBalances:
             if f"{name}_momentum" in names:
                 quantities[f"{name}_momentum"] = self._momentum(name, series, observer)
         if "energy" in names:
-            quantities["energy"] = self._energy(series)
+            quantities["energy"] = self._energy(series, rule)
         return {name: one for name, one in quantities.items() if one.is_conclusive}
 
     def _quantities(self, rule: Balance) -> set[str]:
@@ -163,7 +170,7 @@ class _RunBalances:
         load = {"linear": "force", "angular": "moment"}[name]
         return _less(column, self._integral(series, load), size, scale)
 
-    def _energy(self, series: Mapping[str, np.ndarray]) -> BalancedQuantity:
+    def _energy(self, series: Mapping[str, np.ndarray], rule: Balance) -> BalancedQuantity:
         names = (f"outputs.{part}_energy" for part in ("kinetic", "potential"))
         T, V = (np.asarray(self._columns[name][0 : len(self._t)], dtype=float) for name in names)
         work = self._integral(series, "power")
@@ -175,7 +182,25 @@ class _RunBalances:
             # Contacts take energy in whole steps.
             energy = (energy + taken[:, None])[last_step_ends(self._t, self._solution.meta)]
             exchange = float(max(exchange, np.ptp(taken)))
-        return _less(energy, work, exchange, float(max(np.max(T), np.max(np.abs(V)))))
+        scale = float(max(np.max(T), np.max(np.abs(V))))
+        sampled = _less(energy, work, exchange, scale)
+        resolved = self._with_brief_work(series, rule, sampled)
+        return sampled if resolved is None else _less(energy, resolved, exchange, scale)
+
+    def _with_brief_work(
+        self, series: Mapping[str, np.ndarray], rule: Balance, sampled: BalancedQuantity
+    ) -> Integral | None:
+        """The work, resolved where stops act between frames, if the balance of samples is open; None otherwise."""
+        system, drift = self._system, np.ptp(sampled.column)
+        takes_steps = not (system.m or system.counts or system.has_contacts)
+        if not (takes_steps and system.has_onsets and drift > _COARSE * sampled.size and is_integrable(self._t)):
+            return None
+        rows = doubtful_rows(np.diff(sampled.column[:, 0]), _SHARE * _COARSE * sampled.size)
+        states = _rows_of(self._solution, rows)
+        brief = resolved_intervals(rule, self._conversion, self._t, states, rows)
+        known = self._broken.get("power")
+        self._broken["power"] = brief if known is None else brief.before_others(known)
+        return self._integral(series, "power")
 
     def _without_jumps(self, column: np.ndarray, observer: BatchedObserver, name: str) -> np.ndarray:
         """The column minus the jumps at events."""
@@ -194,6 +219,16 @@ def _less(column: np.ndarray, gain: Integral | None, size: float, scale: float) 
     if gain is None:
         return BalancedQuantity(column, np.zeros(len(column)), size, scale)
     return BalancedQuantity(column - gain.value, gain.doubt, max(size, float(np.max(np.abs(gain.value)))), scale)
+
+
+def _rows_of(solution: Run, rows: np.ndarray) -> Any:
+    """States of these frames."""
+    parts, start = [], 0
+    for frames in solution.blocks():
+        own = rows[(rows >= start) & (rows < start + len(frames.t))] - start
+        parts.append(jax.tree.map(lambda x, own=own: np.asarray(x)[own], frames.state))
+        start += len(frames.t)
+    return jax.tree.map(lambda *x: np.concatenate(x), *parts)
 
 
 def _first(state: Any) -> Any:

@@ -41,6 +41,11 @@ class BrokenIntervals(NamedTuple):
     changes: Float[np.ndarray, " m"]
     open: Float[np.ndarray, " m"]
 
+    def before_others(self, others: BrokenIntervals) -> BrokenIntervals:
+        """These, and those of others that are not among them."""
+        more = ~np.isin(others.rows, self.rows)
+        return BrokenIntervals(*(np.concatenate((own, its[more])) for own, its in zip(self, others, strict=True)))
+
 
 def broken_intervals(
     t: np.ndarray, instants: np.ndarray, blocks: Iterable[Any], rates: Rates, names: Iterable[str]
