@@ -116,8 +116,9 @@ def test_an_implicit_step_arrives_at_a_stop(method: str) -> None:
     assert run.stats["result"] == ph.Result.successful
     assert s.max() > 0.01799
     assert s[-1] < 0.01799
-    # The control: a jump.
-    assert arriving(1e-15).stats["result"] == ph.Result.newton_not_converged
+    # The control: a jump. Steps that are divided end in front of it.
+    divides = ph.integrators.get(method).divisible
+    assert arriving(1e-15).stats["result"] == (ph.Result.successful if divides else ph.Result.newton_not_converged)
 
 
 @pytest.mark.exhaustive

@@ -197,7 +197,7 @@ class ListedContacts(AbstractContactSet):
             ends = []
             for column, which in enumerate((kind.first, kind.second)):
                 numbers = mine[:, column] - starts[which]
-                shape = jax.tree.map(lambda x, numbers=numbers: jnp.asarray(x)[numbers], self.table.kinds[which])
+                shape = jax.tree.map(lambda x, k=numbers: jnp.asarray(np.asarray(x)[k]), self.table.kinds[which])
                 ends.append((shape, Indices(self.table.nodes[which].numbers[numbers])))
             group = PairGroup(ends[0][0], ends[1][0], ends[0][1], ends[1][1])
             groups.append(group)
@@ -208,7 +208,7 @@ class ListedContacts(AbstractContactSet):
                     ShapePair(first, second, its, others, self.rule_names[rule], point) for point in range(group.slots)
                 ]
                 rules += [rule] * group.slots
-        law = jax.tree.map(lambda x: jnp.asarray(x)[np.array(rules, int)], self.law)
+        law = jax.tree.map(lambda x: jnp.asarray(np.asarray(x)[np.array(rules, int)]), self.law)
         return ShapeContacts(
             groups=tuple(groups), law=law, surface_velocity=None, pairs=tuple(labels), room=len(labels)
         )
