@@ -61,7 +61,8 @@ def allowed(path):
     inside = path.relative_to(ROOT)
     if inside.parts[0] == "simulation":
         return FOR_ALL | FOR_SIMULATION
-    if inside.parts[0] == "code_export":
+    # Units run beside exported steps.
+    if inside.parts[0] in ("code_export", "cosimulation"):
         return FOR_ALL | FOR_EXPORT
     if inside.as_posix() == "integrators/implicit/_implicit_differentiation.py":
         return FOR_ALL | FOR_SOLUTIONS
