@@ -211,7 +211,7 @@ class _SharedVariables:
         shared = [v for v in self.variables.values() if any(part is not v.home for part in v.used)]
         shared.sort(key=lambda v: v.begin)
         self.pointers = _assign_slots([v for v in shared if v.kind == "slot *"], "pointers")
-        numbers = _assign_slots([v for v in shared if v.kind != "slot *"], "shared")
+        numbers = _assign_slots([v for v in shared if v.kind != "slot *"], "crossing")
         self.numbers, self.size = numbers, numbers + self.pointers
         self.used: dict[_Part, list[str]] = {}
         for name, v in self.variables.items():
@@ -302,7 +302,7 @@ class _PartPrinter:
         if not is_main:
             body = Body([*self._loads(part, self._from_outside(part)), *body])
         lines = [*render(body)]
-        types = dict.fromkeys(self._arguments, "slot *") | {"shared": "slot *", "pointers": "slot **"}
+        types = dict.fromkeys(self._arguments, "slot *") | {"crossing": "slot *", "pointers": "slot **"}
         words = set(itertools.chain.from_iterable(_WORDS.findall(line) for line in lines))
         self._needed[part] = [name for name in types if name in words]
         self.frames[part] = _FRAME + sum(_bytes(item) for item in lines_of(body))
@@ -310,7 +310,7 @@ class _PartPrinter:
         start = []
         if is_main:
             start += [f"  (void){name};" for name in names if name not in words]
-            start += [f"  slot shared[{shared.numbers}];"] if shared.numbers else []
+            start += [f"  slot crossing[{shared.numbers}];"] if shared.numbers else []
             start += [f"  slot *pointers[{shared.pointers}];"] if shared.pointers else []
         signature = ", ".join(f"{types[name]}{name}" for name in names) or "void"
         return "\n".join((f"{head}({signature}) {{", *start, *lines, "}"))
