@@ -198,8 +198,8 @@ class _RunBalances:
         rows = doubtful_rows(np.diff(sampled.column[:, 0]), _SHARE * _COARSE * sampled.size)
         states = _rows_of(self._solution, rows)
         brief = resolved_intervals(rule, self._conversion, self._t, states, rows)
-        known = self._broken.get("power")
-        self._broken["power"] = brief if known is None else brief.before_others(known)
+        others = self._broken.get("power")
+        self._broken["power"] = brief if others is None else brief.before_others(others)
         return self._integral(series, "power")
 
     def _without_jumps(self, column: np.ndarray, observer: BatchedObserver, name: str) -> np.ndarray:
