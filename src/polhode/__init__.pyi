@@ -44,6 +44,7 @@ from .compiler.xla.entry_points import CompileTimeWarning as CompileTimeWarning
 from .contact import shapes as shapes
 from .cosimulation.cosimulate import Cosimulation as Cosimulation
 from .cosimulation.cosimulate import cosimulate as cosimulate
+from .cosimulation.instances import CosimulationError as CosimulationError
 from .cosimulation.instances import UnitError as UnitError
 from .cosimulation.unit import load_fmu as load_fmu
 from .events.event import Event as Event

@@ -142,8 +142,12 @@ def test_wrong_names_shapes_and_platforms_are_refused_and_failures_reported(unit
     ends = ph.export_code(wheel(), "rkmk4", tmp_path / "ends.fmu", h=H, inputs="angle", events=stop)
     with pytest.raises(ValueError, match="is for co-simulation only"):
         ph.load_fmu(ends, kind="model exchange")
-    with pytest.raises(ph.UnitError, match=r"`ends\.fmu` failed between t = 0\.09.*event_reached"):
+    with pytest.raises(ph.UnitError, match=r"`ends\.fmu` failed between t = 0\.09.*event_reached") as ended:
         ph.cosimulate(arm(), "rkmk4", ph.load_fmu(ends), h=H, **WIRES)
+    # What was computed up to there is kept.
+    before = ended.value.cosimulation
+    assert 0.09 < before.t[-1] < 0.1
+    assert len(before.t) == len(before.outputs[ANGLE]) == len(before.unit[AXLE]) > 40
     # Of the version before, whose units have numbers only.
     old = ph.export_code(
         wheel(), "rkmk4", tmp_path / "old.fmu", h=H / 4, inputs="angle", parameters="stiffness", fmi="2.0"

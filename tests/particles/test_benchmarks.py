@@ -136,8 +136,8 @@ def test_restitution_is_what_was_asked_for(e):
 
 def test_forces_are_those_of_hertz():
     law = pt.Hertz(E, NU)
-    found = law.elastic(np.array([1e-6, 1e-5]), 0.005)
+    elastic = law.elastic(np.array([1e-6, 1e-5]), 0.005)
     np.testing.assert_allclose(
-        found.force, 4 / 3 * MODULUS * np.sqrt(0.005) * np.array([1e-6, 1e-5]) ** 1.5, rtol=1e-14
+        elastic.force, 4 / 3 * MODULUS * np.sqrt(0.005) * np.array([1e-6, 1e-5]) ** 1.5, rtol=1e-14
     )
-    np.testing.assert_allclose(found.energy, 0.4 * np.asarray(found.force) * [1e-6, 1e-5], rtol=1e-14)
+    np.testing.assert_allclose(elastic.energy, 0.4 * np.asarray(elastic.force) * [1e-6, 1e-5], rtol=1e-14)

@@ -40,20 +40,20 @@ def test_a_belt_of_triangles_takes_a_ball_along():
     law = pt.ContactLaw(pt.Hooke(K, 0.3), pt.TangentialSpring(K, mu))
     x = np.array([[-0.02, 0.003, LEVER], [0.01, -0.04, LEVER]])
     system = balls(x, law, pt.MovingWall(pt.Mesh(*patch()), velocity=(V, 0, 0)))
-    found = run(system, system.start(x), t1=0.2, h=2e-5, save_every=500)
-    v, t = np.asarray(found.state.v[:, :, 0]), np.asarray(found.t)
+    motion = run(system, system.start(x), t1=0.2, h=2e-5, save_every=500)
+    v, t = np.asarray(motion.state.v[:, :, 0]), np.asarray(motion.t)
     rolls = V / (1 + M * LEVER**2 / J)
     slides = t < 0.99 * rolls / (mu * G)
     np.testing.assert_allclose(v[slides], np.broadcast_to(mu * G * t[slides, None], v[slides].shape), rtol=1e-12)
     np.testing.assert_allclose(v[-1], rolls, rtol=1e-9)
-    np.testing.assert_allclose(found.state.omega[-1, :, 1] * LEVER, rolls - V, rtol=1e-9)
-    assert np.abs(found.state.x[:, :, 2] - LEVER).max() < 1e-15
+    np.testing.assert_allclose(motion.state.omega[-1, :, 1] * LEVER, rolls - V, rtol=1e-9)
+    assert np.abs(motion.state.x[:, :, 2] - LEVER).max() < 1e-15
     # The belt does the work μmg V t until the balls roll, half of which is lost but for what they gain.
-    work = float(found.outputs["wall_work"][-1])
+    work = float(motion.outputs["wall_work"][-1])
     assert work == pytest.approx(2 * M * rolls * V, rel=1e-5)
-    balance = np.asarray(found.invariants["energy_balance"])
+    balance = np.asarray(motion.invariants["energy_balance"])
     assert np.ptp(balance) < 1e-5 * work
-    assert np.asarray(found.state.poses[-1])[:4] == pytest.approx((0.2 * V, 0, 0, 1), rel=1e-12)
+    assert np.asarray(motion.state.poses[-1])[:4] == pytest.approx((0.2 * V, 0, 0, 1), rel=1e-12)
 
 
 @pytest.mark.exhaustive
@@ -122,16 +122,16 @@ def test_a_ball_rests_in_a_box_that_turns():
     state = system.start(x, np.cross((0, 0, w), start), (0, 0, w))
     worst = []
     for h in (2e-5, 1e-5):
-        found = run(system, state, t1=2 * np.pi / w, h=h, save_every=2000)
-        angle = -w * np.asarray(found.t)
+        motion = run(system, state, t1=2 * np.pi / w, h=h, save_every=2000)
+        angle = -w * np.asarray(motion.t)
         c, s = np.cos(angle), np.sin(angle)
-        d = np.asarray(found.state.x[:, 0]) - centre
+        d = np.asarray(motion.state.x[:, 0]) - centre
         seen = np.stack((c * d[:, 0] - s * d[:, 1], s * d[:, 0] + c * d[:, 1], d[:, 2]), 1)
         worst.append(np.abs(seen - start).max())
-        assert np.abs(found.state.omega[:, 0] - np.array([0, 0, w])).max() < 1e-6
-        assert abs(found.outputs["wall_work"][-1]) < 1e-9 * M * G
+        assert np.abs(motion.state.omega[:, 0] - np.array([0, 0, w])).max() < 1e-6
+        assert abs(motion.outputs["wall_work"][-1]) < 1e-9 * M * G
     assert worst[0] < 1e-9
-    assert np.asarray(found.state.poses[-1])[3:] == pytest.approx((-1, 0, 0, 0), abs=1e-9)
+    assert np.asarray(motion.state.poses[-1])[3:] == pytest.approx((-1, 0, 0, 0), abs=1e-9)
 
 
 @pytest.mark.exhaustive
@@ -168,9 +168,9 @@ def test_a_ball_bounces_on_a_plate_that_vibrates():
     assert better(one.v[-1, 0, 2], two.v[-1, 0, 2]) == pytest.approx(peer.y[1, -1], abs=2e-6)
     assert two.poses[-1, 2] == pytest.approx(A * np.sin(w * end), abs=1e-15)
     # Stiff contacts follow the map: half a flight after the fifth impact it is at the height of the orbit.
-    found = run(system, state, t0=phase, t1=phase + 4.5 * fly, h=4e-6, save_every=5000)
-    assert found.state.x[-1, 0, 2] - x[0, 2] == pytest.approx(speed**2 / (2 * G), rel=0.1)
-    balance, work = np.asarray(found.invariants["energy_balance"]), float(found.outputs["wall_work"][-1])
+    motion = run(system, state, t0=phase, t1=phase + 4.5 * fly, h=4e-6, save_every=5000)
+    assert motion.state.x[-1, 0, 2] - x[0, 2] == pytest.approx(speed**2 / (2 * G), rel=0.1)
+    balance, work = np.asarray(motion.invariants["energy_balance"]), float(motion.outputs["wall_work"][-1])
     assert np.ptp(balance) < 1e-3 * work
 
 

@@ -97,3 +97,40 @@ def test_derivatives_go_through_the_parts_of_a_step(method: str) -> None:
 
     above, below = (angles(SPEED + change, np.array([TURN]))[0] for change in (1e-3, -1e-3))
     assert float(jax.grad(last)(jnp.asarray(SPEED))) == pytest.approx((above - below) / 2e-3, rel=1e-3)
+
+
+class WithOldMemory(ph.integrators.GeneralizedAlpha):
+    """The same method with accelerations and velocities of a part as they are in the next one."""
+
+    def after_part(self, system: Any, t: Any, carry: Any) -> Any:
+        return carry
+
+
+@pytest.mark.exhaustive
+def test_accelerations_begin_again_after_parts_of_constrained_steps() -> None:
+    """A pendulum in absolute coordinates that falls into its stop with 13 rad/s: without that one step leads astray."""
+    inertia, stiffness, damping = 0.1 + 0.5**2, 970.0, 35.0
+
+    def rates(_: float, x: np.ndarray) -> list[float]:
+        depth = max(x[0] - LIMIT, 0.0)
+        stop = max(stiffness * depth + damping * min(depth / ONSET, 1.0) * x[1], 0.0)
+        return [x[1], (9.81 * 0.5 * np.cos(x[0]) - stop) / inertia]
+
+    model = ph.Model(gravity=(0, 0, -9.81))
+    motion = dict(velocity=(0, 0, -0.5 * SPEED), angular_velocity=(0, SPEED, 0))
+    body = model.add_body(mass=1.0, inertia=(0.1, 0.1, 0.1), position=(0.5, 0, 0), **motion)
+    joint = model.add(ph.joints.Revolute(model.ground, body, point=(0, 0, 0), axis=(0, 1, 0), name="hinge"))
+    model.add(ph.forces.JointStops(joint, (-np.inf, LIMIT), stiffness, damping, onset=ONSET))
+    problem, errors = model.problem("SO3xR3", t1=0.5), []
+    method = ph.integrators.get("generalized-alpha")
+    for each in (
+        method,
+        WithOldMemory(**{field.name: getattr(method, field.name) for field in dataclasses.fields(method)}),
+    ):
+        run = ph.simulate(problem, each, h=STEP)
+        exact = scipy.integrate.solve_ivp(
+            rates, (0, 0.5), [0, SPEED], t_eval=run.t, rtol=1e-10, atol=1e-12, max_step=2e-5
+        )
+        errors.append(np.abs(joint.value(problem.system, run.t, run.state) - exact.y[0]).max())
+    assert errors[0] < 3e-3
+    assert errors[1] > 5e-3

@@ -15,7 +15,7 @@ from polhode.code_export.fmu.variables import Variable, variables_of
 from polhode.code_export.free_numbers import FreeNumbers, Values
 from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.placement import with_default_device
-from polhode.cosimulation.instances import AbstractInstance, instance_of
+from polhode.cosimulation.instances import AbstractInstance, CosimulationError, instance_of
 from polhode.cosimulation.native_step import NativeStep
 from polhode.cosimulation.unit import Unit, check_names
 from polhode.integrators.base import AbstractIntegrator
@@ -68,7 +68,8 @@ def cosimulate(
     - `from_unit`: names of outputs of the unit by numeric parameters of the problem, `polhode.Parameter`s of a model.
 
     **Raises** ValueError for names that neither has, with close matches, for shapes that differ, and for what
-    `export_code` can't export either; `UnitError` if the unit fails; RuntimeError if a step of the method fails.
+    `export_code` can't export either; `UnitError` if the unit fails, `CosimulationError` if a step of the method does,
+    which have what was computed before as their `cosimulation`.
     """
     check_environment()
     if not isinstance(problem, Problem):
@@ -97,6 +98,15 @@ def cosimulate(
         return coupling.run(running, intervals, size, count)
 
 
+@dataclasses.dataclass
+class _Exchange:
+    """Outputs of a problem and of a unit at the communication points that were reached, and the last carry."""
+
+    rows: list[np.ndarray]
+    signals: list[dict[str, np.ndarray]]
+    carry: np.ndarray
+
+
 class _Coupling:
     """A problem and a unit, and what they exchange."""
 
@@ -120,38 +130,50 @@ class _Coupling:
                 )
 
     def run(self, unit: AbstractInstance, intervals: int, h: float, every: int) -> Cosimulation:
-        t0, native = self.step.task.t0, self.native
-        values: Values = self.step.free.defaults
+        times = self.step.task.t0 + h * every * np.arange(intervals + 1)
+        done = _Exchange([], [], self.native.start(self.step.free.defaults))
+        try:
+            self._exchange(unit, times, every, done)
+        except CosimulationError as error:
+            if done.rows:
+                error.cosimulation = self._result(times, done)
+            raise
+        return self._result(times, done)
+
+    def _exchange(self, unit: AbstractInstance, times: np.ndarray, every: int, done: _Exchange) -> None:
+        """Goes from point to point, and keeps what is done."""
+        native, values, t0 = self.native, self.step.free.defaults, float(times[0])
         unit.begin(t0)
-        carry = native.start(values)
+        carry = done.carry
         unit.set(self._signals(native.read(carry, values)), t0)
         unit.initialise(t0)
-        rows: list[np.ndarray] = []
-        exchanged: list[dict[str, np.ndarray]] = []
-        times = t0 + h * every * np.arange(intervals + 1)
         names = list(dict.fromkeys(self.sources.values()))
         for k, t in enumerate(times.tolist()):
-            signals = self._signals(native.read(carry, values))
-            unit.set(signals, t)
-            exchanged.append(unit.get(names, t))
-            before, values = values, self._values(exchanged[-1])
+            unit.set(self._signals(native.read(carry, values)), t)
+            signals = unit.get(names, t)
+            before, values = values, self._values(signals)
             if k == 0:
                 carry = native.start(values)
             elif self.sources and _differ(before, values):
                 carry = native.jump(carry, values)
-            rows.append(native.read(carry, values))
-            if k == intervals:
+            done.rows.append(native.read(carry, values))
+            done.signals.append(signals)
+            done.carry = carry
+            if k + 1 == len(times):
                 break
             unit.advance(t, float(times[k + 1]))
             carry, code = native.advance(carry, values, every)
             if code != 0:
-                raise RuntimeError(
+                raise CosimulationError(
                     f"A step of `{self.step.task.integrator_name}` failed at t = {native.time(carry):g}: {code.message}"
                 )
-        table = np.array(rows)
+
+    def _result(self, times: np.ndarray, done: _Exchange) -> Cosimulation:
+        table = np.array(done.rows)
         outputs = {name: self._column(table, each) for name, each in self.variables.items()}
-        signals = {name: np.array([row[name] for row in exchanged]) for name in names}
-        return Cosimulation(times, outputs, signals, native.state(carry))
+        names = dict.fromkeys(self.sources.values())
+        signals = {name: np.array([row[name] for row in done.signals]) for name in names}
+        return Cosimulation(times[: len(table)], outputs, signals, self.native.state(done.carry))
 
     def _column(self, table: np.ndarray, variable: Variable) -> np.ndarray:
         """The values of a variable in rows of all outputs."""

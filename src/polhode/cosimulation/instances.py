@@ -14,7 +14,16 @@ import numpy as np
 from polhode.cosimulation.unit import Unit, flat, require_fmpy
 
 
-class UnitError(RuntimeError):
+class CosimulationError(RuntimeError):
+    """A step of a problem beside a unit has failed, or the unit.
+
+    `cosimulation`: the `Cosimulation` up to the last communication point; None if there is none.
+    """
+
+    cosimulation: Any = None
+
+
+class UnitError(CosimulationError):
     """A unit has failed; the message holds what it said."""
 
 

@@ -14,7 +14,7 @@ from polhode.result_codes import Result
 from polhode.simulation.loops import native
 
 _BLOCKS = 1000
-"""Events in one step, above which it ends with `events_accumulate`."""
+"""Events for each step, above which steps end with `events_accumulate`."""
 
 
 class NativeStep:
@@ -70,20 +70,15 @@ class NativeStep:
     def advance(self, carry: np.ndarray, values: Values, count: int) -> tuple[np.ndarray, Result]:
         """The carry after some steps, and a code that isn't 0 if they have failed before."""
         now = np.concatenate((self._free_arrays(values)[: self._now], carry))
-        for _ in range(count):
-            last = self._progress(now).n + 1
-            control, target = np.array([last, np.iinfo(np.int64).max, 0, 0, 0, 1], np.int64), np.zeros(1)
-            for _ in range(_BLOCKS):
-                progress = self._progress(now)
-                if progress.result != 0 or progress.n >= last:
-                    break
-                self._block(self._numbers, now, control, target, self._row)
+        last, target = self._progress(now).n + count, np.zeros(1)
+        control = np.array([last, np.iinfo(np.int64).max, 0, 0, 0, 1], np.int64)
+        # Every block ends at its last step or at an event.
+        for _ in range(_BLOCKS * count):
             progress = self._progress(now)
-            if progress.result != 0:
-                break
-            if progress.n < last:
-                return now[self._now :], Result.events_accumulate
-        return now[self._now :], Result(int(self._progress(now).result))
+            if progress.result != 0 or progress.n >= last:
+                return now[self._now :], Result(int(progress.result))
+            self._block(self._numbers, now, control, target, self._row)
+        return now[self._now :], Result.events_accumulate
 
     def read(self, carry: np.ndarray, values: Values) -> np.ndarray:
         """Outputs, one after the other."""

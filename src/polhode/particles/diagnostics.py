@@ -258,7 +258,6 @@ class AbstractParticles(AbstractSphereInteractions):
         if self.repeats is not None:
             # Levers over the period make angular momentum depend on the choice of images.
             return ("linear_momentum",)
-
         return ("linear_momentum", "spin" if self.shear == "literal" else "angular_momentum")
 
     def outputs(self) -> dict[str, Observable]:

@@ -15,11 +15,13 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.checks import short_repr
 from polhode.result_codes import Result
+from polhode.spaces import quaternions
 from polhode.spaces.component_arrays import (
     Quaternions,
     Vectors,
     add,
     add_scaled,
+    columns,
     conjugate,
     cross,
     dot,
@@ -283,7 +285,8 @@ class MovingWall(AbstractWall):
         mean = lambda a: tuple(sum(b * x for b, x in zip(weights, each, strict=True)) for each in zip(*a, strict=True))  # noqa: E731
         # Magnus' commutator, of which no more than the ends are needed.
         turn = add_scaled(scale(h, mean(w)), (5 / 3) ** 0.5 / 12 * h * h, cross(w[2], w[0]))
-        return WallPose(add_scaled(pose.shift, h, mean(V)), unit(multiply(_quaternion(turn), pose.turn)))
+        rotation = columns(quaternions.from_vector(jnp.stack(turn)))
+        return WallPose(add_scaled(pose.shift, h, mean(V)), unit(multiply(rotation, pose.turn)))
 
     def local(self, pose: WallPose, x: Vectors) -> Vectors:
         """Points of space in the frame in which the wall rests."""
@@ -294,16 +297,6 @@ class MovingWall(AbstractWall):
         """Velocity of the points p of the wall, and its angular velocity."""
         V, w = self.rates(t)
         return add(V, cross(w, subtract(p, add(tuple(self.centre), pose.shift)))), w
-
-
-def _quaternion(turn: Vectors) -> Quaternions:
-    """Of a rotation vector."""
-    square = dot(turn, turn)
-    small = square < 1e-4
-    angle = jnp.sqrt(jnp.where(small, 1.0, square))
-    ratio = jnp.where(small, 0.5 - square / 48 * (1 - square / 80), jnp.sin(0.5 * angle) / angle)
-    cosine = jnp.where(small, 1 - square / 8 * (1 - square / 48), jnp.cos(0.5 * angle))
-    return (cosine, *scale(ratio, turn))
 
 
 def _as_array(value: Any) -> Array:

@@ -40,8 +40,8 @@ _SPARSE = 2.0
 _RATES = ("force", "moment", "power")
 """Rates that are integrated."""
 
-_COARSE = 1e-3
-"""Drift, relative to the same size, from which on brief work is resolved."""
+COARSE = 1e-3
+"""Relative drift above which a run counts as coarse, and brief work is resolved."""
 
 _SHARE = 1e-2
 """Part of such a drift in an interval that is resolved."""
@@ -193,14 +193,25 @@ class _RunBalances:
         """The work, resolved where stops act between frames, if the balance of samples is open; None otherwise."""
         system, drift = self._system, np.ptp(sampled.column)
         takes_steps = not (system.m or system.counts or system.has_contacts)
-        if not (takes_steps and system.has_onsets and drift > _COARSE * sampled.size and is_integrable(self._t)):
+        if not (takes_steps and system.has_onsets and drift > COARSE * sampled.size and is_integrable(self._t)):
             return None
-        rows = doubtful_rows(np.diff(sampled.column[:, 0]), _SHARE * _COARSE * sampled.size)
-        states = _rows_of(self._solution, rows)
-        brief = resolved_intervals(rule, self._conversion, self._t, states, rows)
+        gains = np.where(self._has_jump(), 0.0, np.diff(sampled.column[:, 0]))
+        rows = doubtful_rows(gains, _SHARE * COARSE * sampled.size)
+        if not len(rows):
+            return None
+        brief = resolved_intervals(rule, self._conversion, self._t, _rows_of(self._solution, rows), rows, gains[rows])
         others = self._broken.get("power")
         self._broken["power"] = brief if others is None else brief.before_others(others)
         return self._integral(series, "power")
+
+    def _has_jump(self) -> np.ndarray:
+        """Which intervals between frames have events in them, after which the motion is another one."""
+        sign = np.sign(self._t[-1] - self._t[0])
+        events = np.asarray(self._solution.stats.get("events", {}).get("t", ()), dtype=float)
+        before, after = (np.searchsorted(sign * self._t, sign * events, side=side) for side in ("left", "right"))
+        has = np.zeros(len(self._t) + 1, bool)
+        has[before] = has[after] = True
+        return has[1:-1]
 
     def _without_jumps(self, column: np.ndarray, observer: BatchedObserver, name: str) -> np.ndarray:
         """The column minus the jumps at events."""

@@ -65,15 +65,20 @@ def resolved_intervals(
     t: Float[np.ndarray, " n"],
     states: Any,
     rows: Int[np.ndarray, " m"],
+    gains: Float[np.ndarray, " m"],
 ) -> BrokenIntervals:
-    """The work in the intervals `rows`, after the frames with these states.
+    """The work in those of the intervals `rows`, after frames with these states, where steps resolve the motion.
 
-    Of systems without constraints and counted turns, whose motion takes an explicit step.
+    Of systems without constraints and counted turns, whose motion takes an explicit step. `gains`: of the balanced
+    quantity in these intervals; where the error of the work is as large, as in motions that are too stiff for such
+    steps, the samples of the frames are no worse.
     """
     observer = BatchedObserver(_Work(rule, conversion), _ROWS, once=True)
     values = observer.observe(t[rows], (states, np.diff(t)[rows]))
-    none, flat = np.zeros(len(rows)), np.zeros((len(rows), 1))
     work, error = (np.asarray(values[name], dtype=float) for name in ("work", "error"))
+    solved = np.isfinite(work) & (error < np.abs(gains))
+    rows, work, error = rows[solved], work[solved], error[solved]
+    none, flat = np.zeros(len(rows)), np.zeros((len(rows), 1))
     return BrokenIntervals(rows, work[:, None], flat, flat, none, error)
 
 

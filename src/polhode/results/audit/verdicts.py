@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polhode.checks import short_repr
-from polhode.results.audit.balances import BalancedQuantity, balances
+from polhode.results.audit.balances import COARSE, BalancedQuantity, balances
 from polhode.results.audit.block_statistics import (
     BLOCKS,
     SeriesStatistics,
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 _NEWTON_TOLERANCE = 1e-8
 """Default for solutions that were not made by `simulate` and have no tolerance."""
 
-_COARSE, _WRONG = 1e-3, 1e-2
-"""Relative drifts above which a run counts as coarse, and as wrong."""
+_WRONG = 1e-2
+"""Relative drift above which a run counts as wrong."""
 
 _LEAST_EXCHANGE = 0.01
 """Fraction of the kinetic energy below which an exchange is neglected: steady motions exchange no energy."""
@@ -88,7 +88,7 @@ class _Auditor:
         """The row of a quantity minus the gain from loads; no method makes promises about it."""
         m = series_statistics(self.time, one.column, False, self.is_step_end)
         is_rounding = m.finite and m.largest <= min(
-            self._allowance("invariants", one.scale)["bounded"], _COARSE * one.scale
+            self._allowance("invariants", one.scale)["bounded"], COARSE * one.scale
         )
         relative = 0.0 if is_rounding else _ratio(float(np.max(one.beyond)), one.size)
         accuracy = _accuracy(relative)
@@ -105,7 +105,7 @@ class _Auditor:
         allowed = self._allowance(section, scale)
         promise = _promise(self.meta, quantity)
         verdict = self._verdict(promise, m, allowed)
-        is_rounding = m.finite and m.largest <= min(allowed["bounded"], _COARSE * scale)
+        is_rounding = m.finite and m.largest <= min(allowed["bounded"], COARSE * scale)
         relative = 0.0 if is_rounding else _ratio(m.largest, self._measure(section, quantity, m, scale))
         accuracy = _accuracy(relative)
         return Row(
@@ -122,7 +122,7 @@ class _Auditor:
         )
 
     def _remark(self, section: str, quantity: str, relative: float, accuracy: Accuracy, verdict: Verdict) -> str:
-        """The remark on a drift beyond `_COARSE`."""
+        """The remark on a drift beyond `COARSE`."""
         if accuracy == "accurate":
             return ""
         of_exchange = quantity == "energy" and self._is_moving
@@ -244,7 +244,7 @@ class _Auditor:
 
 
 def _accuracy(relative: float) -> Accuracy:
-    return "accurate" if relative <= _COARSE else "coarse" if relative <= _WRONG else "wrong"
+    return "accurate" if relative <= COARSE else "coarse" if relative <= _WRONG else "wrong"
 
 
 def _ratio(drift: float, size: float) -> float:
