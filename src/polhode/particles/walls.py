@@ -21,7 +21,6 @@ from polhode.spaces.component_arrays import (
     Vectors,
     add,
     add_scaled,
-    columns,
     conjugate,
     cross,
     dot,
@@ -285,8 +284,8 @@ class MovingWall(AbstractWall):
         mean = lambda a: tuple(sum(b * x for b, x in zip(weights, each, strict=True)) for each in zip(*a, strict=True))  # noqa: E731
         # Magnus' commutator, of which no more than the ends are needed.
         turn = add_scaled(scale(h, mean(w)), (5 / 3) ** 0.5 / 12 * h * h, cross(w[2], w[0]))
-        rotation = columns(quaternions.from_vector(jnp.stack(turn)))
-        return WallPose(add_scaled(pose.shift, h, mean(V)), unit(multiply(rotation, pose.turn)))
+        c, x, y, z = quaternions.from_vector(jnp.stack(turn))
+        return WallPose(add_scaled(pose.shift, h, mean(V)), unit(multiply((c, x, y, z), pose.turn)))
 
     def local(self, pose: WallPose, x: Vectors) -> Vectors:
         """Points of space in the frame in which the wall rests."""
