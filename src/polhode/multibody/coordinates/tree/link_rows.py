@@ -13,10 +13,11 @@ from jaxtyping import Array, Float
 
 from polhode.multibody.coordinates.tree.links import Inertia, Link
 from polhode.multibody.coordinates.tree.motions import AbstractRelativeMotion
+from polhode.multibody.coordinates.tree.row_order import row_order
 from polhode.multibody.mechanism.batches import structural_groups
 from polhode.multibody.mechanism.groups import stack_trees
 
-LOOPED_LINKS = 60
+LOOPED_LINKS = 120
 """Links above which recursions are loops over them: unrolled, each adds some 300 operations to an acceleration."""
 
 LOOPED_OPERATIONS = 440
@@ -76,7 +77,8 @@ def suit_loops(links: Sequence[Link]) -> bool:
     if len(links) > LOOPED_LINKS:
         return True
     depths = np.concatenate([np.full(link.motion.n, k.size) for link, k in zip(links, carriers(links), strict=True)])
-    return float(np.mean(depths**2 + 24 * depths)) > LOOPED_OPERATIONS
+    order = row_order(tuple(link.parent for link in links), tuple(link.motion.n for link in links))
+    return float(np.mean(depths**2 + 24 * depths)) > LOOPED_OPERATIONS * order.registers.count
 
 
 def carriers(links: Sequence[Link]) -> list[np.ndarray]:
