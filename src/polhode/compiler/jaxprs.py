@@ -24,7 +24,7 @@ _CALLS = {
     "remat2": "jaxpr",
     "checkpoint": "jaxpr",
     # A primitive of this package.
-    "kernel": "jaxpr",
+    "elimination": "jaxpr",
     "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr",
     "custom_vjp_call_jaxpr": "fun_jaxpr",

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 def elimination(w: ScalarPrinter, operation: Operation) -> None:
     """The entries of the factors."""
-    kernel = operation.params["kernel"]
-    count, stride = kernel.unknowns, kernel.longest
-    places, pivots = kernel.places(stride), 2 * count * stride
-    depths = w.constants(("depths", kernel), kernel.depths)
-    carriers = w.constants(("carriers", kernel), kernel.carriers(stride))
+    plan = operation.params["plan"]
+    count, stride = plan.unknowns, plan.longest
+    places, pivots = plan.places(stride), 2 * count * stride
+    depths = w.constants(("depths", plan), plan.depths)
+    carriers = w.constants(("carriers", plan), plan.carriers(stride))
     with w.together():
         a = w.array("double", pivots + count)
         for x, place in zip(operation.operands, places, strict=True):

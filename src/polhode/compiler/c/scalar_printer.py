@@ -11,7 +11,6 @@ import numpy as np
 from polhode.compiler.c.code_tree import Body, Braces, Group, Line
 from polhode.compiler.c.elimination import elimination
 from polhode.compiler.c.expressions import c_type, expression, literal
-from polhode.compiler.c.row_products import row_products
 from polhode.compiler.c.slots import slot_member, slot_value
 from polhode.compiler.scalars.program import ArrayType, ConstantArray, Operation, Program, Variable
 
@@ -263,7 +262,6 @@ _BLOCKS: dict[str, Callable[[ScalarPrinter, Operation], None]] = {
     "read": ScalarPrinter._read,
     "call": ScalarPrinter._call,
     "elimination": elimination,
-    "row products": row_products,
 }
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from polhode.compiler.llvm.elimination import elimination
 from polhode.compiler.llvm.loop_builder import LoopBuilder
 from polhode.compiler.llvm.procedures import call
-from polhode.compiler.llvm.row_products import row_products
 from polhode.compiler.llvm.types import type_of
 
 if TYPE_CHECKING:
@@ -86,6 +85,5 @@ BLOCKS: Mapping[str, Block] = {
     "rows": rows,
     "call": call,
     "elimination": elimination,
-    "row products": row_products,
 }
 """Operations that become basic blocks of their own."""

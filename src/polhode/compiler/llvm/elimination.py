@@ -19,9 +19,9 @@ _AT_ONCE = 8
 
 def elimination(w: Builder, operation: Operation, x: list[str]) -> list[str]:
     """The entries of the factors. What is behind the end of a row is written, too, and never read."""
-    kernel = operation.params["kernel"]
-    m = _Matrix(w, kernel)
-    places = kernel.places(m.stride)
+    plan = operation.params["plan"]
+    m = _Matrix(w, plan)
+    places = plan.places(m.stride)
     with m.steps(str(m.pivots), _AT_ONCE) as n:
         # Numbers that nobody has set may be so small that arithmetic with them is slow.
         for k in range(w.width):
@@ -39,12 +39,12 @@ class _Matrix:
     - `begin`: a pointer to it. - `stride`: of its rows. - `pivots`: where these begin.
     """
 
-    def __init__(self, w: Builder, kernel: Elimination) -> None:
-        self._w, self._unknowns = w, kernel.unknowns
-        self.stride = -(-kernel.longest // _AT_ONCE) * _AT_ONCE
+    def __init__(self, w: Builder, plan: Elimination) -> None:
+        self._w, self._unknowns = w, plan.unknowns
+        self.stride = -(-plan.longest // _AT_ONCE) * _AT_ONCE
         self.pivots = 2 * self._unknowns * self.stride
         self.begin = w.new_table(self.pivots + self._unknowns)
-        self._depths, self._carriers = w.table(kernel.depths), w.table(kernel.carriers(self.stride).reshape(-1))
+        self._depths, self._carriers = w.table(plan.depths), w.table(plan.carriers(self.stride).reshape(-1))
         # Lanes are side by side already.
         self._at_once = _AT_ONCE if w.width == 1 else 1
         self._vector = f"<{_AT_ONCE} x double>" if w.width == 1 else w.of("double")

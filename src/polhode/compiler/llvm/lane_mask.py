@@ -15,7 +15,6 @@ from polhode.compiler.llvm.control_flow import Block, rows
 from polhode.compiler.llvm.elimination import elimination
 from polhode.compiler.llvm.loop_builder import LoopBuilder
 from polhode.compiler.llvm.procedures import call
-from polhode.compiler.llvm.row_products import row_products
 from polhode.compiler.llvm.types import type_of
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ class LaneMask:
     @property
     def blocks(self) -> Mapping[str, Block]:
         """Operations that become basic blocks of their own."""
-        same = {"rows": rows, "elimination": elimination, "row products": row_products}
+        same = {"rows": rows, "elimination": elimination}
         return {"while": self._loop, "cond": self._branch, "call": self._call, **same}
 
     def among(self, w: Builder, which: str) -> str:

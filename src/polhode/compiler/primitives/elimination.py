@@ -1,17 +1,24 @@
-"""Elimination of trees as a kernel."""
+"""Primitive of the elimination of trees, which machine code does in loops in memory: unrolled, it is a large program.
+
+All other back ends get the program that it stands for.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
+import jax
 import numpy as np
-
-from polhode.compiler.primitives.kernel import AbstractKernel, in_memory
+from jax.extend import core
+from jax.interpreters import ad, batching, mlir
 
 Paths = tuple[tuple[int, ...], ...]
 """For each unknown those that carry it, from the root on: the path of the last one, and that one."""
+
+ELIMINATION = core.Primitive("elimination")
+"""It has the parameters `jaxpr`, the program that it stands for, and `plan`, an `Elimination`."""
 
 
 def eliminate(program: Callable[[Any], Any], a: Any, paths: Paths) -> Any:
@@ -21,18 +28,16 @@ def eliminate(program: Callable[[Any], Any], a: Any, paths: Paths) -> Any:
     reciprocal pivots on the diagonal, the rows of the pivots on their left, and above the pivots their columns times the
     reciprocals. From entries before it, the pivot subtracts products of column and row.
     """
-    return in_memory(Elimination(paths), program, a)
+    return ELIMINATION.bind(a, jaxpr=jax.make_jaxpr(program)(a), plan=Elimination(paths))
 
 
 @final
 @dataclasses.dataclass(frozen=True)
-class Elimination(AbstractKernel):
+class Elimination:
     """Elimination along paths, see `Paths`.
 
     In memory there are for each unknown its row, then its column, and all pivots at the end.
     """
-
-    name = "elimination"
 
     paths: Paths
 
@@ -55,18 +60,6 @@ class Elimination(AbstractKernel):
         diagonal = np.arange(self.unknowns)
         return np.concatenate((diagonal, own, other)), np.concatenate((diagonal, other, own))
 
-    @property
-    def count(self) -> int:
-        return len(self.paths) + 2 * int(self.depths.sum())
-
-    def operands(self, *arrays: np.ndarray) -> list[Any]:
-        return arrays[0][self.entries].tolist()
-
-    def result(self, values: list[Any], *arrays: np.ndarray) -> np.ndarray:
-        a = arrays[0].copy()
-        a[self.entries] = values
-        return a
-
     def carriers(self, stride: int) -> np.ndarray:
         """The paths in rows of this length."""
         rows = np.zeros((self.unknowns, stride), np.int64)
@@ -85,3 +78,24 @@ class Elimination(AbstractKernel):
     def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
         own = np.repeat(np.arange(self.unknowns), self.depths)
         return own, np.array([k for path in self.paths for k in path], int)
+
+
+def _evaluate(a: Any, *, jaxpr: core.ClosedJaxpr, plan: Elimination) -> Any:
+    del plan
+    return core.jaxpr_as_fun(jaxpr)(a)[0]
+
+
+def _derivative(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+    along = tuple(ad.instantiate_zeros(x) for x in tangents)
+    return jax.jvp(lambda a: _evaluate(a, **params), tuple(primals), along)
+
+
+def _batch(args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> tuple[Any, int]:
+    return jax.vmap(lambda a: _evaluate(a, **params), in_axes=tuple(dims))(*args), 0
+
+
+ELIMINATION.def_impl(_evaluate)
+ELIMINATION.def_abstract_eval(lambda _, *, jaxpr, plan: jaxpr.out_avals[0])
+ad.primitive_jvps[ELIMINATION] = _derivative
+batching.primitive_batchers[ELIMINATION] = _batch
+mlir.register_lowering(ELIMINATION, mlir.lower_fun(_evaluate, multiple_results=False))

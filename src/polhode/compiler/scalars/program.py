@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from polhode.compiler.primitives.kernel import AbstractKernel
+from polhode.compiler.primitives.elimination import Elimination
 from polhode.compiler.scalars.backend import AbstractScalarBackend, UnsupportedScalarOperation, Values
 
 
@@ -140,7 +140,7 @@ _SUBPROGRAMS = {
 }
 
 
-_WITH_TABLES = frozenset(("rows", "call", "elimination", "row products"))
+_WITH_TABLES = frozenset(("rows", "call", "elimination"))
 """Operations whose operands and results are in memory."""
 
 
@@ -171,7 +171,7 @@ class ProgramBackend(AbstractScalarBackend):
         inside: Iterable[Variable] = (),
     ) -> None:
         self.program, self.keeps_rules, self.has_procedures = program, keeps_rules, has_procedures and not keeps_rules
-        self.has_kernels = not keeps_rules
+        self.has_eliminations = not keeps_rules
         self._before, self._inside = before, set(inside)
 
     def emit(self, nodes: Sequence[Any], results: Sequence[Any]) -> None:
@@ -235,9 +235,9 @@ class ProgramBackend(AbstractScalarBackend):
         """The results of a procedure."""
         return self._add("call", {"body": body}, operands, [x.dtype for x in body.outputs])
 
-    def kernel(self, kernel: AbstractKernel, operands: Values) -> Values:
-        """The numbers that a kernel returns."""
-        return self._add(kernel.name, {"kernel": kernel}, operands, [np.dtype(float)] * kernel.count)
+    def eliminate(self, plan: Elimination, entries: Values) -> Values:
+        """The entries of the factors, as in `plan`."""
+        return self._add("elimination", {"plan": plan}, entries, [x.dtype for x in entries])
 
     def solution(
         self,

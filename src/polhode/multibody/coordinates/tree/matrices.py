@@ -17,7 +17,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.compiler.primitives.row_products import row_products
 from polhode.linalg.known_places import add_entries, set_entries, take
 from polhode.multibody.coordinates.tree.links import Inertia, Link, Loads, Rows, Vec, cross_rows, unit_loads
 from polhode.multibody.coordinates.tree.motions import AbstractRelativeMotion
@@ -26,9 +25,6 @@ from polhode.multibody.mechanism.poses import AT_REST, ORIGIN, Pose, Twist
 from polhode.spaces.base import Point, Vector, cross, hat
 from polhode.spaces.linear import Rn
 from polhode.systems.mechanical.tangent import Weights
-
-_LOOPED_PAIRS = 300
-"""Pairs of velocities above which their products are a loop: 4 ns each, unrolled 13 to 20."""
 
 
 class Fields(NamedTuple):
@@ -183,9 +179,8 @@ def inertial_tangent(
             _sides(joint, tree.frames[k], below.omega, twists[k], composites[k], flows[k], down[k], weights, sizes)
         )
     whole = _join([side._replace(excess=jnp.zeros(0)) for side in sides])
-    loads, fields = (jnp.concatenate(rows, axis=1) for rows in (whole.loads, _join(tree.fields)))
-    lower = _products(whole.outer, pairs.outer, whole.inner, pairs.inner)
-    upper = _products(loads, pairs.outer[pairs.apart], fields, pairs.inner[pairs.apart])
+    lower = jnp.sum(take(whole.outer, pairs.outer) * take(whole.inner, pairs.inner), axis=1)
+    upper = _products(whole.loads, pairs.outer[pairs.apart], _join(tree.fields), pairs.inner[pairs.apart])
     matrix = _fill(pairs, upper, lower)
     for link, side in zip(links, sides, strict=True):
         if link.motion.n:
@@ -201,13 +196,11 @@ def _fill(pairs: _Pairs, upper: Array, lower: Array) -> Float[Array, "n n"]:
     return set_entries(K, upper, pairs.inner[pairs.apart], pairs.outer[pairs.apart])
 
 
-def _products(a: Array, rows: np.ndarray, b: Array, others: np.ndarray) -> Array:
-    """Scalar products of rows, by pairs."""
-
-    def products(a: Array, b: Array) -> Array:
-        return jnp.sum(take(a, rows) * take(b, others), axis=1)
-
-    return row_products(products, a, b, rows, others) if len(rows) > _LOOPED_PAIRS else products(a, b)
+def _products(loads: Loads, rows: np.ndarray, fields: Fields, columns: np.ndarray) -> Array:
+    """Power of loads in fields, by pairs."""
+    torques, forces = (take(x, rows) for x in loads)
+    s, d = (take(x, columns) for x in fields)
+    return jnp.sum(torques * s + forces * d, axis=1)
 
 
 def _join(parts: Sequence[Any]) -> Any:
