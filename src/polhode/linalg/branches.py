@@ -20,8 +20,8 @@ from polhode.linalg.kkt import AbstractKKT
 from polhode.linalg.known_places import add_entries, set_entries, take, take_entries
 
 _LOOPED_UPDATES = 3_000
-"""Entries from which something is subtracted, above which elimination is made of loops: they take 0.1 ns each, unrolled
-code 1 ns, as long as it takes to read it."""
+"""Subtractions above which elimination is made of loops. A step of a dog with 26,000 takes 136 µs without and 109 with
+them, in quick code 392 and 221: the processor reads long code as slowly as data."""
 
 _LARGER = 1.3
 """How many times that may become where unknowns don't depend on all that carry them."""

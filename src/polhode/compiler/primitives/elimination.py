@@ -24,9 +24,9 @@ ELIMINATION = core.Primitive("elimination")
 def eliminate(program: Callable[[Any], Any], a: Any, paths: Paths) -> Any:
     """`program(a)`, which factorises a matrix from the last unknown to the first.
 
-    Entries of other pairs than those of an unknown with itself or with one of its path are zero. In the result there are
-    reciprocal pivots on the diagonal, the rows of the pivots on their left, and above the pivots their columns times the
-    reciprocals. From entries before it, the pivot subtracts products of column and row.
+    Entries of other pairs than those of an unknown with itself or with one of its path are zero. In the result
+    reciprocal pivots are on the diagonal, rows of pivots on their left, and columns times the reciprocals above them.
+    From entries before it, a pivot subtracts products of column and row.
     """
     return ELIMINATION.bind(a, jaxpr=jax.make_jaxpr(program)(a), plan=Elimination(paths))
 

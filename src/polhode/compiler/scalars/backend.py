@@ -31,9 +31,8 @@ Values = list[Any]
 class AbstractScalarBackend(abc.ABC):
     """A program under construction.
 
-    `has_rows`: whether it supports loops over rows. `has_procedures`: whether it supports calls. `has_eliminations`: whether
-    eliminations are loops. `keeps_rules`: whether
-    operations with a custom derivative keep it.
+    `has_rows`: whether it supports loops over rows. `has_procedures`: whether it supports calls. `has_eliminations`:
+    whether eliminations are loops. `keeps_rules`: whether operations with a custom derivative keep it.
     """
 
     has_rows: ClassVar[bool] = False
