@@ -27,7 +27,6 @@ class _Round(NamedTuple):
     - `factor`: of the steps in the proximal form. - `limit`: of iterations.
     - `stiffness`: by which the compliance of linear equations is divided.
     - `smoothing`: the energy κ of smoothed laws, relative to that of impulses; the next round begins at their solution.
-    - `polishes`: whether it begins at the best impulses so far.
     """
 
     sweeps: int = 0
@@ -37,7 +36,6 @@ class _Round(NamedTuple):
     limit: int = 40
     stiffness: float = 1.0
     smoothing: float = 0.0
-    polishes: bool = False
 
 
 _STIFF = 1e4
@@ -53,7 +51,6 @@ _ROUNDS = (
     _Round(softness=1.0, limit=8),
     _Round(softness=CONTINUATION, limit=60),
     _Round(),
-    _Round(stiffness=_STIFF, polishes=True),
     *_SMOOTHING_STAGES,
     _Round(stiffness=_STIFF),
     _Round(sweeps=30),
@@ -126,7 +123,7 @@ def _search(problem: UnitProblem, start: Impulses, tolerance: float) -> tuple[Se
 
     def more(loop: tuple[Array, Search, Impulses]) -> Array:
         count, search, _ = loop
-        on_path = (count > _EXACT_ROUNDS + 1) & (count < _EXACT_ROUNDS + 2 + len(_SMOOTHING_STAGES))
+        on_path = (count > _EXACT_ROUNDS) & (count <= _EXACT_ROUNDS + len(_SMOOTHING_STAGES))
         exact = (count < _EXACT_ROUNDS) | on_path
         later = jnp.where(exact, goal, _goal(search, tolerance, _INCONSISTENT) * size)
         return (count < len(_ROUNDS)) & (search.residual > jnp.where(count == 0, _SAME * size, later))
@@ -134,8 +131,7 @@ def _search(problem: UnitProblem, start: Impulses, tolerance: float) -> tuple[Se
     def attempt(loop: tuple[Array, Search, Impulses]) -> tuple[Array, Search, Impulses]:
         count, best, z = loop
         place = jnp.where(warm & ((count == 1) | (count == 2)), 3 - count, count)
-        sweeps, periods, softness, factor, limit, stiffness, smoothing, polishes = (column[place] for column in table)
-        z = jnp.where(polishes, best.z, z)
+        sweeps, periods, softness, factor, limit, stiffness, smoothing = (column[place] for column in table)
         z = gauss_seidel(problem, z, jnp.where(count == 0, first, sweeps))
         z = admm(problem, z, periods)
         begin = Search.begin(z, rest(z), softness, best.iterations)
