@@ -14,9 +14,6 @@ from polhode.integrators.nonsmooth.slide_directions import SlideDirections, agai
 from polhode.spaces.base import Vector
 from polhode.systems.mechanical import Multipliers
 
-_OPENS = 0.05
-"""Part of a normal impulse's effect that friction must leave of it: near Painlevé's region impulses have no bound."""
-
 
 class End(NamedTuple):
     """The unknowns of rounds: the velocity at the end of a step, and the way that impulses after its middle lose.
@@ -85,7 +82,7 @@ def slide_directions(step: MidpointStep, last: Round, free: Vector, moved: Float
     on = persistent(narrow(goes_on, last.may_slide, last.number), before, after, step.slips(free))
     drag, W = against(step.law, before + after), step.contacts.rows
     own = jnp.einsum("kn,kin->ki", W[:, 0], moved.reshape(W.shape)[:, :3])
-    opens = own[:, 0] + jnp.sum(drag * own[:, 1:], axis=1) > _OPENS * own[:, 0]
+    opens = own[:, 0] + jnp.sum(drag * own[:, 1:], axis=1) > 0
     return slide(on & opens, drag)
 
 
