@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.linalg.known_places import add_entries, take
+from polhode.modules import Module
 from polhode.multibody.mechanism.batches import RaggedRows, structural_groups
 from polhode.spaces.base import Point, Vector
 
@@ -30,7 +31,7 @@ class CoordinateIndex(NamedTuple):
     velocity: int
 
 
-class AbstractJointCoordinateForce(eqx.Module):
+class AbstractJointCoordinateForce(Module):
     """Forces along joint coordinates.
 
     - `places`: indices of the n joint coordinates on which they depend and along which they act.
@@ -255,7 +256,7 @@ def coordinate_values(points: Sequence[Point], places: Sequence[CoordinateIndex]
     return take(jnp.concatenate([points[link] for link in links]), numbers)
 
 
-class JointRotor(eqx.Module):
+class JointRotor(Module):
     """An inertia along a joint coordinate. - `place`: number of its velocity in v."""
 
     inertia: Float[Array, ""]

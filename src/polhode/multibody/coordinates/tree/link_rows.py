@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
+from polhode.modules import Module
 from polhode.multibody.coordinates.tree.links import Inertia, Link
 from polhode.multibody.coordinates.tree.motions import AbstractRelativeMotion
 from polhode.multibody.mechanism.batches import structural_groups
@@ -25,7 +26,7 @@ LOOPED_OPERATIONS = 440
 tree of 30 links with five limbs 41 µs in quick code without loops, 109 with them; it has 320, Talos 429."""
 
 
-class LinkRows(eqx.Module):
+class LinkRows(Module):
     """The numbers of links.
 
     - `motions`: of their joints, those of equal kind stacked. - `members`: the numbers of their links.
