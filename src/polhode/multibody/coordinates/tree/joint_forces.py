@@ -76,8 +76,8 @@ class AbstractJointCoordinateForce(Module):
         """Output values besides the strength of the force."""
 
     @abc.abstractmethod
-    def potential(self, points: Sequence[Point]) -> Float[Array, ""]:
-        """Their potential; `points` are the coordinates of all joints."""
+    def potential(self, s: Float[Array, " n"]) -> Float[Array, ""]:
+        """Their potential."""
 
 
 class JointEffort(AbstractJointCoordinateForce):
@@ -120,8 +120,8 @@ class JointEffort(AbstractJointCoordinateForce):
         del t
         return self.element.deflection(self.ratios @ s + self.zero)
 
-    def potential(self, points: Sequence[Point]) -> Float[Array, ""]:
-        return self.element.stored_energy(self.ratios @ coordinate_values(points, self.places) + self.zero)
+    def potential(self, s: Float[Array, " n"]) -> Float[Array, ""]:
+        return self.element.stored_energy(self.ratios @ s + self.zero)
 
     def _effort(self, t: Array, s: Array, rates: Array) -> Float[Array, ""]:
         return self.element.effort(t, self.ratios @ s + self.zero, self.ratios @ rates)
@@ -160,7 +160,7 @@ class JointFeedback(AbstractJointCoordinateForce):
         del t, s
         return jnp.zeros(0)
 
-    def potential(self, points: Sequence[Point]) -> Float[Array, ""]:
+    def potential(self, s: Float[Array, " n"]) -> Float[Array, ""]:
         return jnp.zeros(())
 
 
@@ -208,6 +208,16 @@ def map_forces(
 ) -> RaggedRows:
     """`function(one, s, rates)` of all forces."""
     return RaggedRows.of([(kind.numbers, kind.each(function, points, v)) for kind in _batches(along)])
+
+
+def potential(along: Sequence[AbstractJointCoordinateForce], points: Sequence[Point], v: Vector) -> Float[Array, ""]:
+    """The sum of all potentials, in their order."""
+    return _total(map_forces(along, lambda one, s, rates: one.potential(s)[None], points, v).flat)
+
+
+@jax.jit
+def _total(values: Float[Array, " n"]) -> Float[Array, ""]:
+    return sum(values, start=jnp.zeros(()))
 
 
 class _ForceBatch(NamedTuple):
