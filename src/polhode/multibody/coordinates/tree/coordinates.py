@@ -25,8 +25,8 @@ from polhode.multibody.coordinates.tree.joint_forces import (
     JointRotor,
     coordinate_values,
     map_forces,
-    potential,
     onset_rate,
+    potential,
     with_forces,
     with_slopes,
 )
