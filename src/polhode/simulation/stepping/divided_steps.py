@@ -59,11 +59,18 @@ def _in_parts(
 ) -> tuple[Carry, StepInfo]:
     """As many parts as needed; in a trace to be differentiated, the largest possible number."""
     arrays, rest = eqx.partition((integrator, system), eqx.is_array)
+
     # Traced once for the start, which needs the types of a step, and once for both loops.
-    whole = jax.jit(lambda arrays, t, h, carry: counted_angles.step(*eqx.combine(arrays, rest), t, h, carry))
-    part = jax.jit(
-        lambda arrays, t, h, so_far: _next_part(*eqx.combine(arrays, rest), partial(whole, arrays), t, h)(so_far)
-    )
+    @jax.jit
+    def whole(arrays: Any, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
+        own: Any = eqx.combine(arrays, rest)
+        return counted_angles.step(own[0], own[1], t, h, carry)
+
+    @jax.jit
+    def part(arrays: Any, t: Array, h: Array, so_far: _Parts) -> _Parts:
+        own: Any = eqx.combine(arrays, rest)
+        return _next_part(own[0], own[1], partial(whole, arrays), t, h)(so_far)
+
     one_more = partial(part, arrays, t, h)
     as_needed = lambda start: jax.lax.while_loop(lambda so_far: ~so_far.over, one_more, start)  # noqa: E731
     start = _start(partial(whole, arrays), t, h, carry)
