@@ -13,8 +13,7 @@ from jaxtyping import Array
 from polhode.compiler.batched_function import BatchedFunction
 from polhode.frames import Frames
 from polhode.modules import Module
-from polhode.problem import Observable
-from polhode.systems.base import AbstractSystem, State
+from polhode.systems.base import AbstractSystem, Observable, State
 
 
 class Observation(NamedTuple):

@@ -24,6 +24,7 @@ from polhode.simulation.stepping.controlled import controlled_segments
 from polhode.simulation.stepping.kinks import EndPoints, choose_end_points
 from polhode.simulation.stepping.segments import Breakpoints, Segment, describe_segments
 from polhode.simulation.task import Task
+from polhode.solution.picture import Picture
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -32,6 +33,7 @@ class PlannedRun:
 
     - `metadata`: `meta` of the solution. - `reader`: computes quantities that are not saved.
     - `problem_time`: seconds of building the problem.
+    - `picture`: returns its scene.
     """
 
     plan: Plan
@@ -39,6 +41,7 @@ class PlannedRun:
     metadata: dict[str, Any]
     reader: Reader | None
     problem_time: float
+    picture: Picture
 
     @property
     def checkpoint_writer(self) -> CheckpointWriter:
@@ -50,7 +53,8 @@ class PlannedRun:
         """The run of a task by some plan."""
         run_system, problem = task.run_system, task.problem
         reader = reader_of(problem, run_system.source, run_system.conversion)
-        return cls(plan, identity, metadata, reader, problem.build_time if problem else 0.0)
+        build_time, picture = problem.build_time if problem else 0.0, Picture(metadata, problem)
+        return cls(plan, identity, metadata, reader, build_time, picture)
 
 
 def plan_run(

@@ -8,6 +8,7 @@ from pathlib import Path
 from polhode.checks import short_repr
 from polhode.problem import Problem
 from polhode.result_codes import Result
+from polhode.solution.picture import Picture
 from polhode.solution.solution import Solution
 from polhode.solution.stored_reader import reader_of_stored
 from polhode.storage.errors import StoreError, translate_os_errors
@@ -52,4 +53,5 @@ def load(path: str | Path, *, salvage: bool = False, problem: Problem | None = N
         stats = {"result": Result.interrupted, "t_reached": float(frames.t[-1])}
     if damage:
         stats["damage"] = "; ".join(damage)
-    return Solution(frames, stats, root.meta, reader=reader_of_stored(root.meta, stats, problem))
+    reader = reader_of_stored(root.meta, stats, problem)
+    return Solution(frames, stats, root.meta, reader=reader, picture=Picture(root.meta, problem))
