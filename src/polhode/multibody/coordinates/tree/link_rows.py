@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
+from polhode.modules import Module
 from polhode.multibody.coordinates.tree.links import Inertia, Link
 from polhode.multibody.coordinates.tree.motions import AbstractRelativeMotion
 from polhode.multibody.coordinates.tree.row_order import row_order
@@ -28,7 +29,7 @@ is ready after 5.2 and 1.1 s. Loops select among all values that wait: a tree of
 quick code without loops, 109 with them; it has 320, Talos 429."""
 
 
-class LinkRows(eqx.Module):
+class LinkRows(Module):
     """The numbers of links.
 
     - `motions`: of their joints, those of equal kind stacked. - `members`: the numbers of their links.
