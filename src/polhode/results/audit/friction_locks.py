@@ -17,7 +17,7 @@ from polhode.results.derived_quantities import with_fixed_slots
 if TYPE_CHECKING:
     from polhode.results.protocols import Run
 
-_MOST_FRAMES = 200
+_MOST_FRAMES = 24
 """Frames that are looked at."""
 
 _LARGEST = 400
@@ -42,7 +42,10 @@ def find_locks(run: Run, frames: np.ndarray, presses: np.ndarray, slips: np.ndar
     assert isinstance(contacts, ShapeContacts)
     # What stops in the first step has slips of round-off alone.
     largest = max(np.max(np.abs(np.asarray(x)), initial=0.0) for x in (slips, *jax.tree.leaves(run.state[1])))
-    stops = presses[1:] & (slips[1:] <= _SLIDES * largest)
+    least = _SLIDES * largest
+    # The record of the start is that of a trial step, at whose end a lock has stopped the slip.
+    slides = (slips[:-1] > least) | (np.arange(len(slips) - 1) == 0)[:, None]
+    stops = presses[:-1] & slides & presses[1:] & (slips[1:] <= least)
     names = [pair["rule"] or "/".join(pair["bodies"]) for pair in contact_pairs(run) for _ in range(pair["points"][1])]
     for k in np.flatnonzero(stops.any(axis=1))[:_MOST_FRAMES]:
         q, v = convert(jax.tree.map(lambda x, k=k: jnp.asarray(np.asarray(x)[frames[k]]), run.state))
@@ -54,7 +57,7 @@ def find_locks(run: Run, frames: np.ndarray, presses: np.ndarray, slips: np.ndar
             np.asarray(contacts.law.at_slips(jnp.asarray(now)).friction)[stopped],
         )
         scaled = friction * now[stopped, 1:3]
-        sizes = np.linalg.norm(scaled, axis=1)
+        sizes = np.where(np.linalg.norm(now[stopped, 1:3], axis=1) > least, np.linalg.norm(scaled, axis=1), 0.0)
         inverse = np.linalg.pinv(np.asarray(to_dense(system.mass(t, q), (system.n, system.n))))
         if system.m:
             B = np.asarray(to_dense(system.jacobian(t, q), (system.m, system.n)))
