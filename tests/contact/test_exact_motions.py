@@ -62,6 +62,21 @@ def test_elliptic_friction_takes_the_most_energy():
 
 
 @pytest.mark.exhaustive
+def test_what_sticks_from_the_start_is_not_said_to_lock():
+    """A rod that falls over about its foot, with the friction that would lock it if it slid."""
+    model, r, a = ph.Model(gravity=DOWN), 0.01, np.radians(70)
+    model.ground.add_shape(ph.shapes.Plane(point=(0, 0, -r), name="floor"))
+    rod = model.add_body(
+        mass=1.0, inertia=(1e-6, 1 / 3, 1 / 3), position=(np.cos(a), 0, np.sin(a)), rotation=about_y(a), name="body"
+    )
+    rod.add_shape(ph.shapes.Sphere(r, position=(1, 0, 0), name="foot"))
+    model.contacts(friction=2.5)
+    solution = simulate(model, 0.02, 5e-4)
+    assert np.all(solution.contacts["floor", "foot"].mode[1:] == "stick")
+    assert "locked it" not in str(solution.audit())
+
+
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("friction", [0.5, 2.5])
 def test_painleves_rod_jams_within_the_region_and_slides_outside(friction):
     """A rod pushed with its foot ahead: at 2.5 friction alone would press it, the foot stops at once."""
