@@ -10,6 +10,7 @@ from jax.extend import core
 
 from polhode.compiler import size_limits
 from polhode.compiler.llvm.types import UnsupportedNativeOperation
+from polhode.compiler.primitives.elimination import ELIMINATION
 from polhode.compiler.primitives.row_loop import ROWS
 from polhode.compiler.scalars.cost import count_operations
 from polhode.compiler.scalars.primitives import SCATTERS
@@ -52,6 +53,9 @@ class _DynamicIndices:
         arrays = views_of(jaxpr, is_read)
         for eqn in jaxpr.eqns:
             name = eqn.primitive.name
+            if eqn.primitive is ELIMINATION:
+                # On scalars it is a loop of its own, without the indices of the program that it stands for.
+                continue
             constant_inputs = [isinstance(v, core.Literal) or v in constants for v in eqn.invars]
             read_inputs = [not isinstance(v, core.Literal) and v in arrays for v in eqn.invars]
             where = _WRITE_INDICES if name == "scatter" or name in SCATTERS else _READ_INDICES.get(name, slice(0, 0))
