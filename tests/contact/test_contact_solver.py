@@ -11,8 +11,10 @@ import pytest
 from compiling import evaluated
 from scipy.optimize import nnls
 
+from polhode.compiler.arrays.selection import has_dynamic_indices
 from polhode.compiler.loops.row_map import RowMap
 from polhode.contact.contact_problem import OPEN, SLIDE, STICK, ContactProblem, is_paradoxical
+from polhode.contact.elimination import _factorise, eliminate
 from polhode.contact.impact_laws import newton_restitution, solve_poisson
 from polhode.contact.solver import solve
 
@@ -529,3 +531,23 @@ def test_sticking_points_of_one_body_may_ask_for_what_it_cannot_do_by_round_off_
     solution = solve(problem, jnp.zeros((2, 3)))
     assert solution.solved
     assert (np.asarray(solution.mode) == STICK).all() == solved
+
+
+def test_many_unknowns_are_eliminated_without_a_search_for_each_pivot():
+    rng = np.random.default_rng(3)
+    x, y, b = 0.2 * rng.normal(size=(25, 2)), rng.normal(size=(25, 2)), rng.normal(size=25)
+
+    def solve_once(x, y, b):
+        solve_with, smallest = eliminate(jnp.eye(25) + x @ y.T)
+        return solve_with(b), smallest
+
+    z, smallest = jax.tree.map(lambda x: x[0], run(solve_once, x[None], y[None], b[None]))
+    a = np.eye(25) + x @ y.T
+    minors = [np.linalg.det(a[:k, :k]) for k in range(26)]
+    np.testing.assert_allclose(a @ z, b, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(smallest, np.min(np.abs(np.divide(minors[1:], minors[:-1]))), rtol=1e-10)
+    factors = np.asarray(_factorise(jnp.asarray(a)))
+    upper, lower = np.triu(factors, 1) + np.eye(25), np.tril(factors, -1) + np.diag(1 / np.diag(factors))
+    np.testing.assert_allclose(upper @ lower, a, rtol=0, atol=1e-14)
+    # An index that is known at run time only is compared with every position, which took 100 times as long.
+    assert not has_dynamic_indices(jax.make_jaxpr(solve_once)(x, y, b).jaxpr, larger=300)

@@ -78,7 +78,7 @@ to 1.8 s on arrays; outputs of rods, and of 10 bodies in absolute coordinates, h
 
 SELECTED_NUMBERS = 300
 """Numbers of inputs, or of an array, up to which an index that depends on the data becomes a comparison with every
-position. An inverse of 48 unknowns in a loop over its pivots takes 20 µs on arrays, 400 µs on scalars."""
+position. An inverse of 48 unknowns in a loop over its pivots took 20 µs on arrays, 400 µs on scalars."""
 
 
 def is_long(tree: Any) -> bool:
