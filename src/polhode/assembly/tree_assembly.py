@@ -36,7 +36,6 @@ from polhode.multibody.coordinates.tree.joint_forces import (
 )
 from polhode.multibody.coordinates.tree.links import Inertia, Link
 from polhode.multibody.coordinates.tree.motions import (
-    AbstractJointMotion,
     AbstractRelativeMotion,
     FreeMotion,
     PointMotion,
@@ -73,11 +72,12 @@ class TreeLayout(AbstractLayout):
         self.rotors = {part.rotor.name for part, _, _ in self._carried_rotors.values()}
         for attachment in order:
             if attachment.body.name not in self.rotors:
-                self._place(*attachment)
+                self._place(attachment)
         self.carrying |= self._carried_rotors.keys()
 
-    def _place(self, body: Body, name: str, joint: Any, joint_motion: AbstractJointMotion | None) -> None:
+    def _place(self, attachment: Attachment) -> None:
         """Attach a body to the tree by a joint, or as a free body."""
+        body, name, joint, joint_motion = attachment
         if joint_motion is None:
             parent, frame = -1, Pose(body.x, body.R)
             motion: AbstractRelativeMotion = (
@@ -86,7 +86,7 @@ class TreeLayout(AbstractLayout):
         else:
             self.carrying.add(name)
             self._carried[id(joint)] = len(self.placements)
-            parent = self._numbers[(joint.first if joint.second is body else joint.second).name]
+            parent = self._numbers[attachment.parent.name]
             frame = joint_motion.initial
             motion = joint_motion.on(self.placements[parent].frame if parent >= 0 else Pose(jnp.zeros(3), jnp.eye(3)))
         first = self.n

@@ -18,7 +18,7 @@ from polhode.linalg.solver_choice import tree_solver
 from polhode.multibody.bodies import Body
 from polhode.multibody.coordinates.base import AbstractCoordinates
 from polhode.multibody.coordinates.tree.coordinates import JointTree
-from polhode.multibody.coordinates.tree.joint_forces import CoordinateIndex
+from polhode.multibody.coordinates.tree.joint_forces import CoordinateIndex, named_coordinates
 from polhode.multibody.coordinates.tree.mass import Shares
 from polhode.multibody.mechanism.groups import Motion
 from polhode.multibody.mechanism.mechanism import Mechanism
@@ -76,7 +76,9 @@ class ReducedTree(AbstractCoordinates):
         points = {number: next(own) for number, _ in links if number not in dependent}
         values = self.offsets
         if self.leaders:
-            leader_values = jnp.stack([points[place.link][place.component] for place in self.leaders])
+            leader_values = jnp.stack(
+                [named_coordinates(points[place.link])[place.component] for place in self.leaders]
+            )
             values = add_entries(values, self.ratios * leader_values, np.array(self.rows))
         joints = (values[dependent[number]][None] if number in dependent else points[number] for number, _ in links)
         return *joints, *own
