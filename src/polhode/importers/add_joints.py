@@ -12,7 +12,6 @@ from polhode.importers import compound_joints, joint_chain
 from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Construction
 from polhode.importers.joints import FileJoint
-from polhode.joints import Cylindrical
 
 
 def build_joints(construction: Construction, velocity_limits: Mapping[str, float]) -> list[FileJoint]:
@@ -52,7 +51,7 @@ def _add_chain(
             kind=joint_chain.NAMES[kind],
             number=number,
             ends=(chain.parent, chain.child),
-            part=None if kind == joint_chain.SLIDE and isinstance(part, Cylindrical) and chain.is_opposed else part,
+            part=part,
             relative=coordinates.get(number),
             start=value,
             place=compound_joints.coordinate_name(part, chain, place),

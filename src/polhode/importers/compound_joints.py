@@ -109,9 +109,10 @@ def _part(
             return joints.Spherical(*ends, point=centre, name=name)
         case 0, 1:
             return joints.Prismatic(*ends, axis=axes[slides[0]], name=name)
-        case 1, 1 if _sine(axes[hinges[0]], axes[slides[0]]) < _PARALLEL:
+        case 1, 1 if np.linalg.norm(axes[hinges[0]] - axes[slides[0]]) < _PARALLEL:
             return joints.Cylindrical(*ends, point=centre, axis=axes[hinges[0]], name=name)
-        case 1, 2 if np.max(np.abs(axes[slides] @ axes[hinges[0]])) < _PARALLEL:
+        # Displacements in a plane are no coordinates with names, along which inertias could be.
+        case 1, 2 if np.max(np.abs(axes[slides] @ axes[hinges[0]])) < _PARALLEL and not any(chain.armatures[slides]):
             return joints.Planar(*ends, normal=axes[hinges[0]], point=centre, name=name)
         case 3, 3:
             return None
