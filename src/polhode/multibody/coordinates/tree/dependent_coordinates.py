@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -333,7 +334,7 @@ def independent_part(space: AbstractSpace, followers: Sequence[int]) -> Abstract
     return Rn(blocks.size, tuple(map(int, np.unique(blocks, return_counts=True)[1]))) if blocks.size else None
 
 
-def _with_followers(space: AbstractSpace, point: Point | None, followers: Sequence[int], values: Array) -> Point:
+def _with_followers(space: AbstractSpace, point: Any, followers: Sequence[int], values: Array) -> Point:
     """The coordinates of a joint from its independent ones and the values of its followers."""
     if isinstance(space, AbstractProduct):
         named, other = (None, point) if len(followers) == space.spaces[0].dim else point

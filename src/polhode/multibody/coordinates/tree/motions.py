@@ -16,7 +16,7 @@ from polhode.modules import Module
 from polhode.multibody.mechanism.poses import Pose
 from polhode.spaces.base import AbstractSpace, Point, Vector, cross, hat
 from polhode.spaces.linear import Rn
-from polhode.spaces.products import ProductGroup
+from polhode.spaces.products import product
 from polhode.spaces.rigid import SE3
 from polhode.spaces.rotations import S3
 
@@ -316,7 +316,7 @@ class SlidingMotion(AbstractJointMotion):
         slides, rotation = Rn(len(self.slide_names)), self.rotation.space
         if isinstance(rotation, Rn):
             return Rn(self.n, slides.blocks + rotation.blocks * (rotation.dim > 0))
-        return ProductGroup(slides, rotation)
+        return product(slides, rotation)
 
     @property
     def n(self) -> int:
@@ -360,10 +360,11 @@ class SlidingMotion(AbstractJointMotion):
 
     @jax.jit
     def sliding_drift(self, q: Point, v: Vector) -> Float[Array, "3"] | None:
-        if not self.turn_along:
+        axes = self.rotation_axes(q)
+        if not self.turn_along or axes is None:
             return None
         slides, count = self._split(q)[0], len(self.slide_names)
-        omega, drift = v @ self.rotation_axes(q), self.turning_drift(q, v)
+        omega, drift = v @ axes, self.turning_drift(q, v)
         arm, along = slides @ self.axes, v[:count] @ self.axes
         rate = cross(omega, 2 * along + cross(omega, arm))
         return self.pose(q).R @ (rate if drift is None else rate + cross(drift, arm))
