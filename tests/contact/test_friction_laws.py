@@ -75,6 +75,7 @@ def machine() -> ph.Model:
     return model
 
 
+@pytest.mark.exhaustive
 def test_joints_break_away_at_the_friction_of_rest_and_bearings_rub_by_their_loads() -> None:
     run: Any = ph.simulate(machine().problem(t1=5.0, h=0.01))
     assert run.stats["result"] == ph.Result.successful

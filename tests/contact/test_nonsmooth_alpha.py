@@ -114,6 +114,7 @@ def test_sliding_along_a_curve_is_of_order_2_with_forces_in_the_smooth_motion(sm
         assert np.abs(touch.gap).max() < 1e-15
 
 
+@pytest.mark.exhaustive
 def test_forces_of_a_slide_are_of_order_2():
     """Friction of a step is the mean of its direction: against quadrature by steps of a hundredth."""
     puck = REFERENCES["curved-puck"]._replace(t1=0.4)

@@ -43,6 +43,7 @@ def slope(errors):
 # --- smooth motion ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_a_curved_slide_is_of_order_2():
     a, b = np.radians(25), np.radians(70)
     model = on_floor(

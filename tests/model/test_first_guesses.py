@@ -20,10 +20,10 @@ def swing():
         (lambda: ph.joints.Revolut, "Did you mean `Revolute`"),
         (lambda: ph.forces.Spring, "`JointSpring`"),
         (lambda: ph.Motor, "polhode.forces"),
-        (lambda: swing()[0].show, r"simulate\(model.problem\(t1=…\)\)`, then `run.show\(\)`"),
+        (lambda: swing()[0].draw, r"`model.show\(\)`.*simulate\(model.problem\(t1=…\)\)`, then `run.show\(\)`"),
         (lambda: swing()[0].add_bodies, "Did you mean `add_body`"),
-        (lambda: swing()[0].problem(t1=0.1).show, r"then `run.show\(\)`"),
-        (lambda: ph.simulate(swing()[0].problem(t1=0.01)).plot, r"`run.show\(\)`"),
+        (lambda: swing()[0].problem(t1=0.1).render, r"`problem.show\(\)`.*`run.show\(\)`"),
+        (lambda: ph.simulate(swing()[0].problem(t1=0.01)).view, r"`run.show\(\)`.*`run.plot"),
     ],
 )
 def test_attributes(look, said):

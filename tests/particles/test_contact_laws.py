@@ -168,6 +168,7 @@ def test_energy_of_impacts_is_kept_or_accounted_for(impacts):
     assert set(run.outputs["energies"]) >= {"contact", "wall", "tangential"}
 
 
+@pytest.mark.exhaustive
 def test_a_ball_rolls_to_rest():
     g, k, roll, v0 = 9.81, 1e4, 0.05, 0.5
     law = pt.ContactLaw(pt.Hooke(k, 0.3), pt.TangentialSpring(k, 0.9), pt.RollingResistance(5e3, roll, 5.0))
