@@ -7,15 +7,17 @@ import itertools
 import mujoco
 import numpy as np
 import pytest
-from against_mujoco import at_random, largest_difference, load_at
+from against_mujoco import at_random, largest_difference, load_at, smooth
 
 import polhode as ph
 
 HEAD = (
     '<mujoco><compiler angle="radian"/><option gravity="0.3 -0.2 -9.81"><flag contact="disable"/></option><worldbody>'
+    "{}</worldbody><actuator>{}</actuator></mujoco>"
+)
+BODY = (
     '<body name="A" pos="0 0 1" euler=".3 .2 .1">{}'
-    '<geom type="box" size=".1 .2 .05" pos=".1 .05 -.1" euler=".1 .2 .3"/>'
-    "</body></worldbody><actuator>{}</actuator></mujoco>"
+    '<geom type="box" size=".1 .2 .05" pos=".1 .05 -.1" euler=".1 .2 .3"/></body>'
 )
 KINDS = {"S": "slide", "H": "hinge", "B": "ball"}
 ORDERS = ["".join(order) for n in (2, 3, 4) for order in itertools.product("SHB", repeat=n)]
@@ -23,7 +25,12 @@ SAMPLE = {("SHS", True), ("HSS", True), ("BSS", False), ("HHH", True)}
 
 
 def stack(order, aligned):
-    """A body with these joints, springs, dampers, rotors and motors, along coordinate axes or any."""
+    """A model of one body with these joints, their springs, dampers, rotors and motors."""
+    return HEAD.format(*body_and_motors(order, aligned))
+
+
+def body_and_motors(order, aligned):
+    """A body with joints along coordinate axes or any, and motors along them."""
     random = np.random.default_rng(int.from_bytes(order.encode(), "big") + aligned)
     joints, motors = [], []
     for k, letter in enumerate(order):
@@ -37,7 +44,7 @@ def stack(order, aligned):
             f"{along}/>"
         )
         motors += [f'<motor name="m{k}" joint="{letter}{k}" gear="{gear}"/>'] if letter != "B" else []
-    return HEAD.format("".join(joints), "".join(motors))
+    return BODY.format("".join(joints)), "".join(motors)
 
 
 @pytest.mark.sampled(4)
@@ -64,7 +71,10 @@ def test_stacks_of_joints_move_and_are_read_as_in_mujoco(order, aligned):
     machine = load_at(text, model, data, controls=controls)
     assert not machine.not_carried
     problem = machine.problem("minimal")
-    assert largest_difference(problem, model, data) < 1e-10
+    assert largest_difference(problem, model, data) < 1e-12
+    # Armatures of the slides of a free body are bodies of their own.
+    if order not in ("SSSB", "BSSS"):
+        assert (problem.system.n, problem.system.m) == (model.nv, 0)
     scalar = [
         j for j in range(model.njnt) if model.jnt_type[j] in (mujoco.mjtJoint.mjJNT_SLIDE, mujoco.mjtJoint.mjJNT_HINGE)
     ]
@@ -75,6 +85,40 @@ def test_stacks_of_joints_move_and_are_read_as_in_mujoco(order, aligned):
         ):
             found = problem.outputs[f"joint_{name}"](0.0, problem.state0)
             np.testing.assert_allclose(found, values, atol=1e-12)
+
+
+@pytest.mark.parametrize("order", ["HS", *(pytest.param(x, marks=pytest.mark.exhaustive) for x in ("SSB", "HHS"))])
+def test_slides_among_other_joints_follow_and_leave_no_constraint(order):
+    follower = f"S{order.index('S')}"
+    text = f"""<mujoco><compiler angle="radian"/><worldbody><body name="base"><joint name="first" axis="0 1 0.2"/>
+      <geom type="box" size=".1 .2 .1" pos=".1 0 0"/>{body_and_motors(order, aligned=False)[0]}</body></worldbody>
+      <equality><joint joint1="{follower}" joint2="first" polycoef="0 0.7 0 0 0"/></equality></mujoco>"""
+    model = smooth(mujoco.MjModel.from_xml_string(text))
+    data, row = at_random(model, 2), np.zeros((1, model.nv))
+    place = model.joint(follower)
+    # MuJoCo counts from the reference positions.
+    data.qpos[place.qposadr] = model.qpos0[place.qposadr] + 0.7 * data.qpos[0]
+    data.qvel[place.dofadr] = 0.7 * data.qvel[0]
+    mujoco.mj_forward(model, data)
+    row[0, place.dofadr], row[0, 0] = 1.0, -0.7
+    mass = np.zeros((model.nv, model.nv))
+    mujoco.mj_fullM(model, data, mass)
+    matrix = np.block([[mass, row.T], [row, np.zeros((1, 1))]])
+    data.qacc[:] = np.linalg.solve(matrix, np.append(data.qfrc_smooth, 0.0))[: model.nv]
+    machine = load_at(text, model, data)
+    problem = machine.problem("minimal")
+    assert (problem.system.n, problem.system.m) == (model.nv - 1, 0)
+    assert largest_difference(problem, model, data) < 1e-12
+
+
+@pytest.mark.exhaustive
+def test_both_coordinates_of_a_stack_move_alike():
+    text = stack("BS", aligned=False)
+    machine = ph.load_model(text, velocities={"B0": [0.5, -1.0, 0.7]})
+    runs = [ph.simulate(machine.problem(formulation, h=5e-4, t1=0.5)) for formulation in ("minimal", "SO3xR3")]
+    first, second = (run.outputs["joint_positions"] for run in runs)
+    np.testing.assert_allclose(first, second, atol=1e-5)
+    assert np.max(np.abs(np.diff(first, axis=0))) > 1e-4
 
 
 @pytest.mark.exhaustive

@@ -261,12 +261,11 @@ def _coupled_pairs(model: ModelParts) -> int:
     """Number of pairs of joint velocities of which one carries the other, or itself."""
     depths: dict[str, int] = {}
     pairs = 0
-    for body, _, joint, motion in spanning_tree(model):
-        if motion is not None:
-            parent = joint.first if joint.second is body else joint.second
-            below = depths.get(parent.name, 0)
-            depths[body.name] = below + motion.n
-            pairs += motion.n * below + motion.n * (motion.n + 1) // 2
+    for attachment in spanning_tree(model):
+        if attachment.motion is not None:
+            n, below = attachment.motion.n, depths.get(attachment.parent.name, 0)
+            depths[attachment.body.name] = below + n
+            pairs += n * below + n * (n + 1) // 2
     return pairs
 
 

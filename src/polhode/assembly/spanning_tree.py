@@ -29,6 +29,11 @@ class Attachment(NamedTuple):
     joint: Any
     motion: AbstractJointMotion | None
 
+    @property
+    def parent(self) -> Body:
+        """The body on which the joint carries this one."""
+        return next(end for end in self.joint.bodies if end is not self.body)
+
 
 def spanning_tree(model: ModelParts) -> list[Attachment]:
     """Bodies of a spanning tree, parents first, without those that have coordinates of their own.

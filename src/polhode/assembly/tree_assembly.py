@@ -20,13 +20,14 @@ from polhode.assembly.spanning_tree import Attachment
 from polhode.assembly.tree_start import PlacedLink
 from polhode.compiler.numpy_jit import numpy_jit
 from polhode.linalg.blocks import Indices
+from polhode.linalg.known_places import take
 from polhode.multibody import consistent_start
 from polhode.multibody.bodies import SINGLE, Body
 from polhode.multibody.conversions.cotangent import ToHamiltonian
 from polhode.multibody.conversions.fixed_point_body import ToFixedPointBody
 from polhode.multibody.conversions.joint_lagrangian import ToJointLagrangian
 from polhode.multibody.coordinates.tree.coordinates import JointTree
-from polhode.multibody.coordinates.tree.dependent_coordinates import ReducedTree, reduce_tree
+from polhode.multibody.coordinates.tree.dependent_coordinates import ReducedTree, independent_part, reduce_tree
 from polhode.multibody.coordinates.tree.joint_forces import (
     AbstractJointCoordinateForce,
     CoordinateIndex,
@@ -36,7 +37,6 @@ from polhode.multibody.coordinates.tree.joint_forces import (
 )
 from polhode.multibody.coordinates.tree.links import Inertia, Link
 from polhode.multibody.coordinates.tree.motions import (
-    AbstractJointMotion,
     AbstractRelativeMotion,
     FreeMotion,
     PointMotion,
@@ -73,11 +73,12 @@ class TreeLayout(AbstractLayout):
         self.rotors = {part.rotor.name for part, _, _ in self._carried_rotors.values()}
         for attachment in order:
             if attachment.body.name not in self.rotors:
-                self._place(*attachment)
+                self._place(attachment)
         self.carrying |= self._carried_rotors.keys()
 
-    def _place(self, body: Body, name: str, joint: Any, joint_motion: AbstractJointMotion | None) -> None:
+    def _place(self, attachment: Attachment) -> None:
         """Attach a body to the tree by a joint, or as a free body."""
+        body, name, joint, joint_motion = attachment
         if joint_motion is None:
             parent, frame = -1, Pose(body.x, body.R)
             motion: AbstractRelativeMotion = (
@@ -86,7 +87,7 @@ class TreeLayout(AbstractLayout):
         else:
             self.carrying.add(name)
             self._carried[id(joint)] = len(self.placements)
-            parent = self._numbers[(joint.first if joint.second is body else joint.second).name]
+            parent = self._numbers[attachment.parent.name]
             frame = joint_motion.initial
             motion = joint_motion.on(self.placements[parent].frame if parent >= 0 else Pose(jnp.zeros(3), jnp.eye(3)))
         first = self.n
@@ -188,9 +189,9 @@ class TreeLayout(AbstractLayout):
         return self._ties.add(ratios, value)
 
     def _may_follow(self, place: CoordinateIndex) -> bool:
-        """Whether a coordinate is the only one of its joint, and not the last independent one."""
-        alone = self.placements[place.link].link.motion.n == 1
-        return alone and self.n - len(self._ties.dependents) > 1
+        """Whether a coordinate is not the last independent one."""
+        del place
+        return self.n - len(self._ties.dependents) > 1
 
     def link(self, body: Body) -> int | None:
         """Number of the link of a body; None for others."""
@@ -236,19 +237,20 @@ class TreeLayout(AbstractLayout):
         """Joint coordinates at the start. Raises UnfitStart, naming a joint, for velocities that it doesn't allow."""
         points: list[Any] = []
         velocities: list[Array] = []
-        dependent_links = {place.link for place in self._ties.dependents}
         for number, (link, body, _) in enumerate(self.placements):
             point = _origin(link.motion, body)
-            if link.motion.n and number not in dependent_links:
-                points.append(point)
+            followers = [place.component for place in self._ties.dependents if place.link == number]
+            independent = independent_part(link.motion.space, followers)
+            if link.motion.n and independent is not None:
+                points.append(independent.origin() if followers else point)
             parent = self.placements[link.parent] if link.parent >= 0 else None
             velocities.append(tree_start.velocity(self.placements[number], parent, point, self.repair))
         if not all(body.inert for _, body, _ in self.placements):
             tree_start.check_mass(self.coordinates(), [row.link for row in self.placements], tuple(points))
         if not self.repair:
             self._check_following(velocities)
-        independent = [v for number, v in enumerate(velocities) if number not in dependent_links]
-        return tuple(points), jnp.concatenate(independent)
+        dependent = [place.velocity for place in self._ties.dependents]
+        return tuple(points), take(jnp.concatenate(velocities), np.setdiff1d(np.arange(self.n), dependent))
 
     def _check_following(self, velocities: Sequence[Array]) -> None:
         """Raises UnfitStart, naming the joints, for dependent coordinates with other positions or velocities."""

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from polhode.joints._elements import FrameConstraint
 from polhode.joints._pair import AbstractPairJoint, join
 from polhode.multibody.bodies import Body
-from polhode.multibody.coordinates.tree.motions import BallMotion, HingesMotion
+from polhode.multibody.coordinates.tree.motions import AbstractJointMotion, BallMotion, HingesMotion, SlidingMotion
 from polhode.multibody.mechanism.elements import AbstractForceElement
 from polhode.multibody.mechanism.poses import Pose, Poses, Twists, Wrench
 from polhode.multibody.parts import AbstractForce, AbstractJoint
@@ -36,6 +36,30 @@ class _ImportedPart:
 
 class ImportedJoint(_ImportedPart, AbstractJoint):
     """A constraint between imported bodies."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CompoundJoint(ImportedJoint):
+    """Slides along any axes, before or after hinges that meet in a point or a ball: a constraint of two bodies.
+
+    Its coordinates are those of slides and hinges where it carries `child`.
+
+    - `child`: the body that the last one moves. - `frame`: of its motion, in the inertial frame at the start.
+    - `rotation`: its motion without the slides, in this frame. - `slide_axes`: shape (k, 3), in this frame as well.
+    - `slide_names`: of their coordinates. - `turn_along`: whether slides turn with the child.
+    """
+
+    child: Any = dataclasses.field(kw_only=True)
+    frame: Pose = dataclasses.field(kw_only=True)
+    rotation: AbstractJointMotion = dataclasses.field(kw_only=True)
+    slide_axes: Float[Array, "k 3"] = dataclasses.field(kw_only=True)
+    slide_names: tuple[str, ...] = dataclasses.field(kw_only=True)
+    turn_along: bool = dataclasses.field(kw_only=True)
+
+    def motion(self, carried: Body) -> SlidingMotion | None:
+        if carried is not self.child:
+            return None
+        return SlidingMotion(self.frame, self.rotation, self.slide_axes, self.turn_along, self.slide_names)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

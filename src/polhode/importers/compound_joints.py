@@ -9,17 +9,27 @@ import jax.numpy as jnp
 import numpy as np
 
 from polhode import joints
-from polhode.forces.file_elements import HingedBall, ImportedJoint
+from polhode.forces.file_elements import CompoundJoint, HingedBall
 from polhode.importers.construction import Construction
 from polhode.importers.joint_chain import BALL, FREE, HINGE, SLIDE, JointChain
 from polhode.importers.tilt_coordinate import Tilt
 from polhode.joints._elements import FrameConstraint
 from polhode.joints.relative import AbstractRelativeCoordinate, Angle, Displacement, ReversedCoordinate
 from polhode.multibody.bodies import Body
+from polhode.multibody.coordinates.tree.motions import (
+    AbstractJointMotion,
+    AxisMotion,
+    BallMotion,
+    CrossMotion,
+    HingesMotion,
+)
+from polhode.multibody.mechanism.poses import ORIGIN, Pose
 from polhode.multibody.parts import AbstractJoint
 
 _PARALLEL = 1e-9
 """Sine below which axes count as parallel, cosine below which as perpendicular."""
+
+_ORDINALS = ("first", "second", "third")
 
 
 class ConvertedChain(NamedTuple):
@@ -47,12 +57,12 @@ def split(construction: Construction, chain: JointChain) -> list[JointChain]:
 
 
 def _is_joint(chain: JointChain, first: int, last: int) -> bool:
-    """Whether part of a chain is a joint, and one that can carry a body unless it is the whole chain."""
+    """Whether part of a chain is a joint between two bodies."""
     try:
-        part = convert(chain.part(first, last, chain.parent, chain.child), "").part
+        convert(chain.part(first, last, chain.parent, chain.child), "")
     except ValueError:
         return False
-    return last - first == len(chain.numbers) or not isinstance(part, ImportedJoint)
+    return True
 
 
 def convert(chain: JointChain, name: str) -> ConvertedChain:
@@ -69,17 +79,15 @@ def convert(chain: JointChain, name: str) -> ConvertedChain:
     coordinates = _slide_coordinates(chain, slides, centre, in_child) | _hinge_coordinates(chain, hinges)
     if len(coordinates) < len(hinges) + len(slides):
         raise _conversion_error(chain, "the angles of its three hinges are none of two rotations")
-    # Then angles have inertia even where the first and the third axis are parallel.
-    if len(hinges) == len(coordinates) == 3 and chain.armatures[0] + chain.armatures[2] > 0:
+    if len(hinges) == len(chain.numbers) and _turn_with_inertia(chain, hinges):
         return ConvertedChain(HingedBall(chain.parent, chain.child, centre, chain.axes, name), coordinates)
     return ConvertedChain(_part(chain, name, hinges, slides, balls, centre, in_child), coordinates)
 
 
-def angle_name(part: AbstractJoint | None, place: int) -> str | None:
-    """Name of the angle of one hinge in a joint of several hinges, by its place in the chain."""
-    if not isinstance(part, joints.Universal | HingedBall):
-        return None
-    return ("first_angle", "second_angle", "third_angle")[place]
+def coordinate_name(part: AbstractJoint | None, chain: JointChain, place: int) -> str | None:
+    """Name of the coordinate of a hinge or slide in a part that has several of a kind; None for the usual one."""
+    has_names = isinstance(part, joints.Universal | HingedBall | CompoundJoint)
+    return _coordinate_name(chain, place) if has_names and chain.kinds[place] in (HINGE, SLIDE) else None
 
 
 def _part(
@@ -101,9 +109,10 @@ def _part(
             return joints.Spherical(*ends, point=centre, name=name)
         case 0, 1:
             return joints.Prismatic(*ends, axis=axes[slides[0]], name=name)
-        case 1, 1 if _sine(axes[hinges[0]], axes[slides[0]]) < _PARALLEL:
+        case 1, 1 if np.linalg.norm(axes[hinges[0]] - axes[slides[0]]) < _PARALLEL:
             return joints.Cylindrical(*ends, point=centre, axis=axes[hinges[0]], name=name)
-        case 1, 2 if np.max(np.abs(axes[slides] @ axes[hinges[0]])) < _PARALLEL:
+        # Displacements in a plane are no coordinates with names, along which inertias could be.
+        case 1, 2 if np.max(np.abs(axes[slides] @ axes[hinges[0]])) < _PARALLEL and not any(chain.armatures[slides]):
             return joints.Planar(*ends, normal=axes[hinges[0]], point=centre, name=name)
         case 3, 3:
             return None
@@ -114,7 +123,47 @@ def _part(
     a, b = _locked_axes(rotation_axes, bool(balls))
     R0, R1 = np.asarray(carrier.R), np.asarray(other.R)
     arrays = (_local(carrier, centre), _local(other, centre), across @ R0, a @ R0, b @ R1)
-    return ImportedJoint((carrier, other), FrameConstraint(*map(jnp.asarray, arrays), pinned=False), name)
+    attitude, rotation = _rotation(chain, hinges, balls)
+    return CompoundJoint(
+        (carrier, other),
+        FrameConstraint(*map(jnp.asarray, arrays), pinned=False),
+        name,
+        child=chain.child,
+        frame=Pose(jnp.asarray(centre), jnp.asarray(attitude)),
+        rotation=rotation,
+        slide_axes=jnp.asarray(axes[list(slides)] @ attitude),
+        slide_names=tuple(_coordinate_name(chain, place) for place in slides),
+        turn_along=in_child,
+    )
+
+
+def _rotation(chain: JointChain, hinges: Sequence[int], balls: Sequence[int]) -> tuple[np.ndarray, AbstractJointMotion]:
+    """Attitude of a frame, and the motion of the child in it by its hinges or its ball alone."""
+    axes, R = chain.axes[list(hinges)], np.asarray(chain.child.R)
+    match len(hinges) + 3 * len(balls):
+        case 0:
+            return R, AxisMotion(ORIGIN, turns=False, slides=())
+        case 1:
+            across = _complement(axes)[0]
+            return np.stack((across, np.cross(axes[0], across), axes[0]), axis=1), AxisMotion(ORIGIN, True, ())
+        case 2:
+            names = tuple(_coordinate_name(chain, place) for place in hinges)
+            return np.stack((axes[0], np.cross(axes[1], axes[0]), axes[1]), axis=1), CrossMotion(ORIGIN, names)
+        case _:
+            inert = _turn_with_inertia(chain, hinges)
+            return R, HingesMotion(ORIGIN, jnp.asarray(axes @ R)) if inert else BallMotion(ORIGIN)
+
+
+def _turn_with_inertia(chain: JointChain, hinges: Sequence[int]) -> bool:
+    """Whether angles of three hinges have inertia even where the first and the third axis are parallel."""
+    return len(hinges) == 3 and chain.armatures[hinges[0]] + chain.armatures[hinges[2]] > 0
+
+
+def _coordinate_name(chain: JointChain, place: int) -> str:
+    """Name of the coordinate of a hinge or slide in a part of the model that has all joints of the chain."""
+    alike = chain.places(chain.kinds[place])
+    kind = "angle" if chain.kinds[place] == HINGE else "displacement"
+    return kind if len(alike) == 1 else f"{_ORDINALS[alike.index(place)]}_{kind}"
 
 
 def _locked_axes(hinges: Sequence[np.ndarray], ball: bool) -> tuple[np.ndarray, np.ndarray]:

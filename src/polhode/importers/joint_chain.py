@@ -43,11 +43,6 @@ class JointChain:
         """Positions in the chain of the joints of a kind."""
         return [i for i, k in enumerate(self.kinds) if k == kind]
 
-    @property
-    def is_opposed(self) -> bool:
-        """Whether the slide points against the hinge, whose axis the joint of the model has."""
-        return len(self.kinds) == 2 and set(self.kinds) == {HINGE, SLIDE} and self.axes[0] @ self.axes[1] < 0
-
     def part(self, first: int, last: int, parent: Body, child: Body) -> JointChain:
         """The joints from `first` to `last` as a chain between other bodies."""
         at = slice(first, last)

@@ -25,6 +25,7 @@ from polhode.multibody.coordinates.tree.joint_forces import (
     JointRotor,
     coordinate_values,
     map_forces,
+    named_coordinates,
     onset_rate,
     potential,
     with_forces,
@@ -212,7 +213,7 @@ class JointTree(AbstractCoordinates):
         for link in self.links:
             own = link.joint == joint or (joint is None and {link.name, self._below(link)} == {*bodies})
             if own and name in link.motion.names:
-                return self.of_joint(q, link.joint)[link.motion.names.index(name)]
+                return named_coordinates(self.of_joint(q, link.joint))[link.motion.names.index(name)]
         return None
 
     def _below(self, link: Link) -> str:
@@ -225,8 +226,11 @@ class JointTree(AbstractCoordinates):
 
     def joint_coordinates(self, q: Point) -> dict[tuple[str, str], Float[Array, ""]]:
         """All relative coordinates among q, by joint and name."""
-        pairs = zip(self.links, self._points(q), strict=True)
-        return {(k.joint, name): point[i] for k, point in pairs for i, name in enumerate(k.motion.names)}
+        return {
+            (link.joint, name): named_coordinates(point)[i]
+            for link, point in zip(self.links, self._points(q), strict=True)
+            for i, name in enumerate(link.motion.names)
+        }
 
     def joint_rates(self, v: Vector) -> dict[tuple[str, str], Float[Array, ""]]:
         """Their time derivatives."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -18,14 +19,15 @@ from polhode.linalg.solver_choice import tree_solver
 from polhode.multibody.bodies import Body
 from polhode.multibody.coordinates.base import AbstractCoordinates
 from polhode.multibody.coordinates.tree.coordinates import JointTree
-from polhode.multibody.coordinates.tree.joint_forces import CoordinateIndex
+from polhode.multibody.coordinates.tree.joint_forces import CoordinateIndex, named_coordinates
 from polhode.multibody.coordinates.tree.mass import Shares
 from polhode.multibody.mechanism.groups import Motion
 from polhode.multibody.mechanism.mechanism import Mechanism
 from polhode.multibody.mechanism.poses import Pose, Twist
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.spaces.constants import Constants
-from polhode.spaces.products import product
+from polhode.spaces.linear import Rn
+from polhode.spaces.products import AbstractProduct, product
 from polhode.systems.mechanical.tangent import Tangent, Weights
 
 
@@ -35,7 +37,7 @@ class ReducedTree(AbstractCoordinates):
     With G constant its equations are those of the tree, multiplied by Gᵀ: $G^TMG\,\ddot r = G^Tf$.
 
     - `tree`: with all coordinates, on which forces, rotors and weights act.
-    - `followers`: dependent coordinates, each the only one of its joint.
+    - `followers`: dependent coordinates. Joints with others keep these, in their order.
     - `rows`, `leaders`, `ratios`: the entries of G in the rows of followers: number of the follower, coordinate of the
       tree, value. - `offsets`: the components of g that belong to followers.
     """
@@ -70,16 +72,32 @@ class ReducedTree(AbstractCoordinates):
 
     def whole(self, q: Point) -> Point:
         """The coordinates of all joints of the tree."""
-        own = iter(q)
-        links = [(number, link) for number, link in enumerate(self.tree.links) if link.motion.n]
-        dependent = {place.link: number for number, place in enumerate(self.followers)}
-        points = {number: next(own) for number, _ in links if number not in dependent}
+        own, of_link = iter(q), self._rows_of_links
+        links = [(number, link.motion.space) for number, link in enumerate(self.tree.links) if link.motion.n]
+        followers = {k: [self.followers[row].component for row in of_link.get(k, ())] for k, _ in links}
+        points = {k: next(own) if independent_part(space, followers[k]) else None for k, space in links}
         values = self.offsets
         if self.leaders:
-            leader_values = jnp.stack([points[place.link][place.component] for place in self.leaders])
-            values = add_entries(values, self.ratios * leader_values, np.array(self.rows))
-        joints = (values[dependent[number]][None] if number in dependent else points[number] for number, _ in links)
+            earlier = lambda place: sum(k < place.component for k in followers[place.link])  # noqa: E731
+            leader_values = [
+                named_coordinates(points[place.link])[place.component - earlier(place)] for place in self.leaders
+            ]
+            values = add_entries(values, self.ratios * jnp.stack(leader_values), np.array(self.rows))
+        joints = (
+            _with_followers(space, points[k], followers[k], take(values, np.array(of_link[k])))
+            if followers[k]
+            else points[k]
+            for k, space in links
+        )
         return *joints, *own
+
+    @property
+    def _rows_of_links(self) -> dict[int, list[int]]:
+        """Numbers of the followers of each link that has some."""
+        rows: dict[int, list[int]] = {}
+        for row, place in enumerate(self.followers):
+            rows.setdefault(place.link, []).append(row)
+        return rows
 
     def rates(self, v: Vector) -> Vector:
         """The velocities of all joints of the tree, G v."""
@@ -104,10 +122,14 @@ class ReducedTree(AbstractCoordinates):
 
     @property
     def space(self) -> AbstractSpace:
-        dependent = {place.link for place in self.followers}
-        movable = [link for number, link in enumerate(self.tree.links) if link.motion.n and number not in dependent]
+        of_link = self._rows_of_links
+        parts = [
+            independent_part(link.motion.space, [self.followers[row].component for row in of_link.get(number, ())])
+            for number, link in enumerate(self.tree.links)
+            if link.motion.n
+        ]
         turns = (Constants(self.turns),) if self.turns else ()
-        return product(*(link.motion.space for link in movable), *turns)
+        return product(*(part for part in parts if part is not None), *turns)
 
     @property
     def n(self) -> int:
@@ -246,15 +268,19 @@ class ReducedTree(AbstractCoordinates):
     @property
     def _shares(self) -> list[Shares]:
         """The velocities of each link, by independent ones."""
-        rows, row_of = np.array(self.rows, int), {place.link: row for row, place in enumerate(self.followers)}
+        components = np.array([place.component for place in self.followers])[np.array(self.rows, int)]
         shares: list[Shares] = []
         for number, link in enumerate(self.tree.links):
-            if number in row_of:
-                entries = np.flatnonzero(rows == row_of[number])
-                shares.append(Shares(np.zeros(entries.size, int), self._columns[entries], self.ratios[entries]))
-            else:
-                own = np.searchsorted(self._independent, np.arange(link.first, link.last))
-                shares.append(Shares(np.arange(link.motion.n), own))
+            rows = self._rows_of_links.get(number, [])
+            own = np.setdiff1d(np.arange(link.first, link.last), self._dependent)
+            places, numbers = own - link.first, np.searchsorted(self._independent, own)
+            if not rows:
+                shares.append(Shares(places, numbers))
+                continue
+            entries = np.flatnonzero(np.isin(self.rows, rows))
+            ratios = jnp.concatenate((jnp.ones(own.size), take(self.ratios, entries)))
+            numbers = np.concatenate((numbers, self._columns[entries]))
+            shares.append(Shares(np.concatenate((places, components[entries])), numbers, ratios))
         return shares
 
     def momentum(self, q: Point, v: Vector) -> Vector:
@@ -294,6 +320,27 @@ class ReducedTree(AbstractCoordinates):
     def coupled_velocities(self, mechanism: Mechanism) -> list[np.ndarray]:
         """Sets of velocities that M, C and K couple with each other."""
         return self._own_velocities(self.tree.coupled_velocities(mechanism))
+
+
+def independent_part(space: AbstractSpace, followers: Sequence[int]) -> AbstractSpace | None:
+    """The space of a joint's coordinates without some of those that have names; None if nothing is left."""
+    if not followers:
+        return space
+    if isinstance(space, AbstractProduct):
+        named, other = space.spaces
+        rest = independent_part(named, followers)
+        return other if rest is None else product(rest, other)
+    blocks = np.delete(np.repeat(np.arange(len(space.blocks)), space.blocks), followers)
+    return Rn(blocks.size, tuple(map(int, np.unique(blocks, return_counts=True)[1]))) if blocks.size else None
+
+
+def _with_followers(space: AbstractSpace, point: Any, followers: Sequence[int], values: Array) -> Point:
+    """The coordinates of a joint from its independent ones and the values of its followers."""
+    if isinstance(space, AbstractProduct):
+        named, other = (None, point) if len(followers) == space.spaces[0].dim else point
+        return _with_followers(space.spaces[0], named, followers, values), other
+    numbers = np.concatenate((np.setdiff1d(np.arange(space.dim), followers), followers))
+    return take(values if point is None else jnp.concatenate((point, values)), np.argsort(numbers))
 
 
 def reduce_tree(

@@ -261,9 +261,15 @@ def _columns(places: Sequence[CoordinateIndex]) -> np.ndarray:
 def coordinate_values(points: Sequence[Point], places: Sequence[CoordinateIndex]) -> Float[Array, " n"]:
     """Joint coordinates at the given places."""
     links = sorted({place.link for place in places})
-    firsts = dict(zip(links, np.cumsum([0, *(len(points[link]) for link in links)]), strict=False))
+    values = [named_coordinates(points[link]) for link in links]
+    firsts = dict(zip(links, np.cumsum([0, *map(len, values)]), strict=False))
     numbers = np.array([firsts[place.link] + place.component for place in places])
-    return take(jnp.concatenate([points[link] for link in links]), numbers)
+    return take(jnp.concatenate(values), numbers)
+
+
+def named_coordinates(point: Point) -> Float[Array, " n"]:
+    """The coordinates of a joint among which are those with names: of displacements beside a ball the former."""
+    return point[0] if isinstance(point, tuple) else point
 
 
 class JointRotor(Module):

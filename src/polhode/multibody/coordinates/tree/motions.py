@@ -16,6 +16,7 @@ from polhode.modules import Module
 from polhode.multibody.mechanism.poses import Pose
 from polhode.spaces.base import AbstractSpace, Point, Vector, cross, hat
 from polhode.spaces.linear import Rn
+from polhode.spaces.products import product
 from polhode.spaces.rigid import SE3
 from polhode.spaces.rotations import S3
 
@@ -288,6 +289,85 @@ class BallMotion(AbstractJointMotion):
 
     def rotation_axes(self, q: Point) -> Rows:
         return constant(np.eye(3))
+
+
+class SlidingMotion(AbstractJointMotion):
+    """Displacements along any axes, and a rotation about the origin of the link, before them or after them.
+
+    q and v have the displacements first; beside those of a ball, q is a pair.
+
+    - `rotation`: a motion that only turns, or a weld, in the initial frame of the link.
+    - `axes`: of the displacements, in the same frame.
+    - `turn_along`: whether they turn with the link, being after the rotation. - `slide_names`: a name for each axis.
+    """
+
+    initial: Pose
+    rotation: AbstractJointMotion
+    axes: Float[Array, "slides 3"]
+    turn_along: bool = eqx.field(static=True)
+    slide_names: tuple[str, ...] = eqx.field(static=True)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.slide_names + self.rotation.names
+
+    @property
+    def space(self) -> AbstractSpace:
+        slides, rotation = Rn(len(self.slide_names)), self.rotation.space
+        if isinstance(rotation, Rn):
+            return Rn(self.n, slides.blocks + rotation.blocks * (rotation.dim > 0))
+        return product(slides, rotation)
+
+    @property
+    def n(self) -> int:
+        return len(self.slide_names) + self.rotation.n
+
+    def _split(self, q: Point) -> tuple[Array, Point]:
+        count = len(self.slide_names)
+        return q if isinstance(q, tuple) else (q[:count], q[count:])
+
+    @jax.jit
+    def pose(self, q: Point) -> Pose:
+        slides, angles = self._split(q)
+        x, R = self.initial
+        A = R @ self.rotation.pose(angles).R
+        return Pose(x + (A if self.turn_along else R) @ (slides @ self.axes), A)
+
+    def rotation_axes(self, q: Point) -> Rows | None:
+        axes = self.rotation.rotation_axes(self._split(q)[1])
+        return None if axes is None else jnp.concatenate((np.zeros((len(self.slide_names), 3)), axes))
+
+    @jax.jit
+    def translation_axes(self, q: Point) -> Rows:
+        if self.turn_along:
+            return self._own_displacements(q) @ self.pose(q).R.T
+        return jnp.concatenate((self.axes @ self.initial.R.T, np.zeros((self.rotation.n, 3))))
+
+    def displacements(self, q: Point, A: Float[Array, "3 3"]) -> Rows | None:
+        return self._own_displacements(q) if self.turn_along else super().displacements(q, A)
+
+    @jax.jit
+    def _own_displacements(self, q: Point) -> Rows:
+        slides, angles = self._split(q)
+        axes = self.rotation.rotation_axes(angles)
+        if axes is None:
+            return self.axes
+        return jnp.concatenate((self.axes, jax.vmap(cross, (0, None))(jnp.asarray(axes), slides @ self.axes)))
+
+    @jax.jit
+    def turning_drift(self, q: Point, v: Vector) -> Float[Array, "3"] | None:
+        return self.rotation.turning_drift(self._split(q)[1], v[len(self.slide_names) :])
+
+    @jax.jit
+    def sliding_drift(self, q: Point, v: Vector) -> Float[Array, "3"] | None:
+        axes = self.rotation_axes(q)
+        if not self.turn_along or axes is None:
+            return None
+        slides, count = self._split(q)[0], len(self.slide_names)
+        omega, drift = v @ axes, self.turning_drift(q, v)
+        arm, along = slides @ self.axes, v[:count] @ self.axes
+        rate = cross(omega, 2 * along + cross(omega, arm))
+        return self.pose(q).R @ (rate if drift is None else rate + cross(drift, arm))
 
 
 class FreeMotion(AbstractRelativeMotion):
