@@ -52,9 +52,7 @@ def flatten(program: core.ClosedJaxpr | Stacked) -> FlatProgram:
 def parts_of_while(params: Any) -> tuple[Stacked, Stacked]:
     """Condition and body of a loop as its equation takes them, which has stacks in place of runs of equal arrays."""
     counts = params["runs"]
-    condition, body = (
-        ([1] * params[name], counts) for name in ("cond_nconsts", "body_nconsts")
-    )
+    condition, body = (([1] * params[name], counts) for name in ("cond_nconsts", "body_nconsts"))
     return (
         Stacked(params["cond_jaxpr"], [*condition[0], *counts], [1]),
         Stacked(params["body_jaxpr"], [*body[0], *counts], counts),
@@ -101,9 +99,7 @@ class _Normaliser(AbstractNormaliser):
         counts = runs([v.aval for v in eqn.outvars])
         start = [self._stack(run) for run in split_runs(inputs[n_consts:], counts)]
         ends = [Value(x.shape, x.dtype) for x in start]
-        self.equations.append(
-            Equation("while", {**params, "runs": counts}, [*inputs[:n_consts], *start], ends, eqn)
-        )
+        self.equations.append(Equation("while", {**params, "runs": counts}, [*inputs[:n_consts], *start], ends, eqn))
         return [
             row
             for end, count in zip(ends, counts, strict=True)
