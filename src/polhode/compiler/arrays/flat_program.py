@@ -12,7 +12,7 @@ from jax.extend import core
 from polhode.compiler.array_program import Equation, FlatProgram, Value
 from polhode.compiler.arrays.op_kinds import VIEWS
 from polhode.compiler.arrays.rewrites import rewrite
-from polhode.compiler.arrays.stacking import MANY, Stacker, runs, split_runs
+from polhode.compiler.arrays.stacks import MANY, Stacker, runs, split_runs
 from polhode.compiler.jaxprs import LINEAR_SOLVE, solve_program
 from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.normaliser import AbstractNormaliser, kind, live_equations
@@ -31,7 +31,7 @@ _RANGE_PRESERVING = frozenset(
 _OF_PARTS = frozenset(("concatenate", "stack"))
 
 
-class Stacked(NamedTuple):
+class StackProgram(NamedTuple):
     """A program some of whose operands and results are rows of arrays.
 
     - `inputs`, `outputs`: the numbers of rows of each; 1 where it is an array by itself.
@@ -42,20 +42,20 @@ class Stacked(NamedTuple):
     outputs: Sequence[int]
 
 
-def flatten(program: core.ClosedJaxpr | Stacked) -> FlatProgram:
+def flatten(program: core.ClosedJaxpr | StackProgram) -> FlatProgram:
     """The program of a jaxpr. Raises `UnsupportedNativeOperation` if it closes over tracers."""
-    if isinstance(program, Stacked):
+    if isinstance(program, StackProgram):
         return _Normaliser().of_stacks(program)
     return _Normaliser().program(program.jaxpr, program.consts)
 
 
-def parts_of_while(params: Any) -> tuple[Stacked, Stacked]:
+def parts_of_while(params: Any) -> tuple[StackProgram, StackProgram]:
     """Condition and body of a loop as its equation takes them, which has stacks in place of runs of equal arrays."""
     counts = params["runs"]
     condition, body = (([1] * params[name], counts) for name in ("cond_nconsts", "body_nconsts"))
     return (
-        Stacked(params["cond_jaxpr"], [*condition[0], *counts], [1]),
-        Stacked(params["body_jaxpr"], [*body[0], *counts], counts),
+        StackProgram(params["cond_jaxpr"], [*condition[0], *counts], [1]),
+        StackProgram(params["body_jaxpr"], [*body[0], *counts], counts),
     )
 
 
@@ -69,7 +69,7 @@ class _Normaliser(AbstractNormaliser):
         self._producers: dict[Value, Equation] = {}
         self._stacker = Stacker(self.equations.append, self.constant)
 
-    def of_stacks(self, program: Stacked) -> FlatProgram:
+    def of_stacks(self, program: StackProgram) -> FlatProgram:
         """The normal form of a program whose operands and results are stacked."""
         jaxpr, consts = program.closed_jaxpr.jaxpr, program.closed_jaxpr.consts
         inputs, rows = list[Value](), list[Value]()

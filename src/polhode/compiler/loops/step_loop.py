@@ -9,9 +9,9 @@ import jax
 import numpy as np
 
 from polhode.compiler.arrays.array_ir import Function
-from polhode.compiler.arrays.flat_program import Stacked
+from polhode.compiler.arrays.flat_program import StackProgram
 from polhode.compiler.arrays.selection import compile_either
-from polhode.compiler.arrays.stacking import runs, split_runs
+from polhode.compiler.arrays.stacks import runs, split_runs
 from polhode.compiler.compile_report import CompileReport
 from polhode.compiler.llvm.jit import CompiledFunction
 from polhode.compiler.loops.loop_code import AbstractLoopCode, ArrayLoopCode, ScalarLoopCode
@@ -78,8 +78,11 @@ class StepPrograms(NamedTuple):
         def on_arrays() -> T:
             code, (args, progress, row) = ArrayLoopCode(), (runs(layout.leaves) for layout in self.layouts)
             inputs = [*args, *progress, *[1] * len(LoopControl._fields)]
-            programs = Stacked(self.check.closed_jaxpr, inputs, [1]), Stacked(steps, inputs, [*progress, 1, *row])
-            return make(code, block(code, *programs, list(map(_stacked, self.layouts))))
+            programs = (
+                StackProgram(self.check.closed_jaxpr, inputs, [1]),
+                StackProgram(steps, inputs, [*progress, 1, *row]),
+            )
+            return make(code, block(code, *programs, list(map(_with_stacks, self.layouts))))
 
         def on_scalars() -> T:
             code = ScalarLoopCode()
@@ -199,7 +202,7 @@ class StepLoop:
         return self.row.unpack(rows)
 
 
-def _stacked(layout: Layout) -> Layout:
+def _with_stacks(layout: Layout) -> Layout:
     """The same slots, where runs of equal arrays are one array each."""
     parts = split_runs(layout.leaves, runs(layout.leaves))
     return Layout(

@@ -21,8 +21,8 @@ from polhode.spaces.base import Vector, cross, hat
 class LinkStates(NamedTuple):
     """Frames of links in the inertial frame, twists of their frames in themselves, and accelerations a + Kρ.
 
-    The accelerations are those at vanishing accelerations of all joints, with K = `spin`. Frames are None where they
-    aren't asked for.
+    The accelerations are those at vanishing accelerations of all joints, with K = `spin`. Frames are None where
+    nothing needs them.
     """
 
     frame: Pose | None
