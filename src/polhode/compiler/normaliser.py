@@ -48,7 +48,7 @@ class AbstractNormaliser(abc.ABC):
         variables = jaxpr.invars if consts is not None else (*jaxpr.constvars, *jaxpr.invars)
         inputs = [self.value(v.aval) for v in variables]
         outputs = self.evaluate(jaxpr, [*map(self.constant, consts or ()), *inputs])
-        return FlatProgram(inputs, _live_equations(self.equations, outputs), outputs)
+        return FlatProgram(inputs, live_equations(self.equations, outputs), outputs)
 
     def evaluate(self, jaxpr: core.Jaxpr, operands: Sequence[Any]) -> list[Any]:
         """Appends the operations of a program; returns its results. `operands`: its constants and arguments."""
@@ -113,8 +113,8 @@ class AbstractNormaliser(abc.ABC):
 
     def _kind(self, eqn: Any) -> int | None:
         """A number for what an operation does, besides its operands; None where equal ones can't be told."""
-        kind = None if eqn.effects else _kind(eqn)
-        return None if kind is None else self._kinds.setdefault(kind, len(self._kinds))
+        key = None if eqn.effects else kind(eqn)
+        return None if key is None else self._kinds.setdefault(key, len(self._kinds))
 
     def _apply(self, step: _Step, inputs: list[Any]) -> Sequence[Any]:
         if step.is_identity:
@@ -171,7 +171,7 @@ class _Recipe(NamedTuple):
     results: list[Any]
 
 
-def _kind(eqn: Any) -> Hashable:
+def kind(eqn: Any) -> Hashable:
     """The name and the parameters of an operation; None where these can't be compared."""
     name = eqn.primitive.name
     if not eqn.params:
@@ -188,7 +188,7 @@ def _kind(eqn: Any) -> Hashable:
     return name, params
 
 
-def _live_equations(equations: Sequence[Equation], results: Sequence[Any]) -> list[Equation]:
+def live_equations(equations: Sequence[Equation], results: Sequence[Any]) -> list[Equation]:
     """The operations on which these results depend, and those with side effects."""
     used, live = {id(x) for x in results}, list[Equation]()
     for equation in reversed(equations):

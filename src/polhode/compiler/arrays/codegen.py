@@ -10,7 +10,7 @@ from polhode.compiler.arrays.array_builder import ArrayBuilder, places
 from polhode.compiler.arrays.array_ir import Block, Place, Pointer, Scalar, Switch
 from polhode.compiler.arrays.block_builder import INTEGER, TRUTH
 from polhode.compiler.arrays.elementwise import build_elements
-from polhode.compiler.arrays.flat_program import flatten
+from polhode.compiler.arrays.flat_program import flatten, parts_of_while
 from polhode.compiler.arrays.fusion import Kernel, Schedule, axes, is_long
 from polhode.compiler.arrays.loop_carry import LoopCarry
 from polhode.compiler.arrays.merge_sort import sort_by_key
@@ -233,7 +233,7 @@ class _CodeGenerator:
     def _while(self, e: Equation, x: Arrays) -> Arrays:
         p = e.params
         nc, nb = p["cond_nconsts"], p["body_nconsts"]
-        condition, step = flatten(p["cond_jaxpr"]), flatten(p["body_jaxpr"])
+        condition, step = map(flatten, parts_of_while(p))
         consts = x[nc : nc + nb]
         carry = LoopCarry(self.b, step, nb, x[nc + nb :])
         return carry.loop(

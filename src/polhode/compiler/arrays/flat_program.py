@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from jax.core import Tracer
@@ -12,9 +12,10 @@ from jax.extend import core
 from polhode.compiler.array_program import Equation, FlatProgram, Value
 from polhode.compiler.arrays.op_kinds import VIEWS
 from polhode.compiler.arrays.rewrites import rewrite
+from polhode.compiler.arrays.stacks import MANY, Stacker, runs, split_runs
 from polhode.compiler.jaxprs import LINEAR_SOLVE, solve_program
 from polhode.compiler.llvm.types import UnsupportedNativeOperation
-from polhode.compiler.normaliser import AbstractNormaliser
+from polhode.compiler.normaliser import AbstractNormaliser, kind, live_equations
 from polhode.compiler.numpy.interpreter import fold
 
 _UINT32 = np.dtype(np.uint32)
@@ -28,15 +29,34 @@ _RANGE_PRESERVING = frozenset(
 """Operations whose results stay within the range of their operands."""
 
 _OF_PARTS = frozenset(("concatenate", "stack"))
-_PARTS = 8
-"""Parts above which arrays made of them are copied to memory: each read in a loop compares its place with all parts, so
-that loops along n parts take n² comparisons. A step of a chain of 38 links took 960 µs with them and takes 66; where
-between few parts and many a copy begins to pay was not measured."""
 
 
-def flatten(closed_jaxpr: core.ClosedJaxpr) -> FlatProgram:
+class StackProgram(NamedTuple):
+    """A program some of whose operands and results are rows of arrays.
+
+    - `inputs`, `outputs`: the numbers of rows of each; 1 where it is an array by itself.
+    """
+
+    closed_jaxpr: core.ClosedJaxpr
+    inputs: Sequence[int]
+    outputs: Sequence[int]
+
+
+def flatten(program: core.ClosedJaxpr | StackProgram) -> FlatProgram:
     """The program of a jaxpr. Raises `UnsupportedNativeOperation` if it closes over tracers."""
-    return _Normaliser().program(closed_jaxpr.jaxpr, closed_jaxpr.consts)
+    if isinstance(program, StackProgram):
+        return _Normaliser().of_stacks(program)
+    return _Normaliser().program(program.jaxpr, program.consts)
+
+
+def parts_of_while(params: Any) -> tuple[StackProgram, StackProgram]:
+    """Condition and body of a loop as its equation takes them, which has stacks in place of runs of equal arrays."""
+    counts = params["runs"]
+    condition, body = (([1] * params[name], counts) for name in ("cond_nconsts", "body_nconsts"))
+    return (
+        StackProgram(params["cond_jaxpr"], [*condition[0], *counts], [1]),
+        StackProgram(params["body_jaxpr"], [*body[0], *counts], counts),
+    )
 
 
 @final
@@ -47,6 +67,44 @@ class _Normaliser(AbstractNormaliser):
         super().__init__()
         self._in_memory: dict[Value, Value] = {}
         self._producers: dict[Value, Equation] = {}
+        self._stacker = Stacker(self.equations.append, self.constant)
+
+    def of_stacks(self, program: StackProgram) -> FlatProgram:
+        """The normal form of a program whose operands and results are stacked."""
+        jaxpr, consts = program.closed_jaxpr.jaxpr, program.closed_jaxpr.consts
+        inputs, rows = list[Value](), list[Value]()
+        for run in split_runs(program.closed_jaxpr.in_avals, program.inputs):
+            first = self.value(run[0])
+            inputs.append(first if len(run) == 1 else Value((len(run), *first.shape), first.dtype))
+            rows += [first] if len(run) == 1 else self._stacker.unstack(inputs[-1])
+        outputs = self.evaluate(jaxpr, [*map(self.constant, consts), *rows])
+        results = [self._stack(run) for run in split_runs(outputs, program.outputs)]
+        return FlatProgram(inputs, live_equations(self.equations, results), results)
+
+    def _stack(self, run: Sequence[Any]) -> Any:
+        """Values as one: itself, or an array of which they are the rows."""
+        if len(run) == 1:
+            return run[0]
+        whole = self._stacker.stack(run)
+        if whole is not None:
+            return whole
+        result = Value((len(run), *run[0].shape), run[0].dtype)
+        self.equations.append(Equation("stack", {"axis": 0}, list(run), [result]))
+        return self._materialise(result)
+
+    def _while(self, eqn: Any, inputs: list[Any]) -> list[Any]:
+        """A loop that carries runs of equal arrays as one each."""
+        params = eqn.params
+        n_consts = params["cond_nconsts"] + params["body_nconsts"]
+        counts = runs([v.aval for v in eqn.outvars])
+        start = [self._stack(run) for run in split_runs(inputs[n_consts:], counts)]
+        ends = [Value(x.shape, x.dtype) for x in start]
+        self.equations.append(Equation("while", {**params, "runs": counts}, [*inputs[:n_consts], *start], ends, eqn))
+        return [
+            row
+            for end, count in zip(ends, counts, strict=True)
+            for row in ([end] if count == 1 else self._stacker.unstack(end))
+        ]
 
     def value(self, aval: Any) -> Value:
         return Value(aval.shape, _storage_dtype(aval.dtype))
@@ -73,13 +131,27 @@ class _Normaliser(AbstractNormaliser):
             raise UnsupportedNativeOperation(name)
         if name == "gather" and self._is_better_in_memory(inputs[0], eqn.outvars[0].aval.size):
             inputs = [self._materialise(inputs[0]), *inputs[1:]]
+        if name == "while":
+            return self._while(eqn, inputs)
+        if name in _OF_PARTS and len(inputs) > MANY and (whole := self._whole(eqn, inputs)) is not None:
+            return [whole]
         outputs = super().append(eqn, inputs)
         self._producers.update((v, self.equations[-1]) for v in outputs)
-        if name in _OF_PARTS and len(inputs) > _PARTS:
+        self._stacker.record(self.equations[-1], kind(eqn))
+        if name in _OF_PARTS and len(inputs) > MANY:
             return [self._materialise(v) for v in outputs]
         if any(v.aval.dtype == _UINT32 for v in eqn.outvars) and name not in _RANGE_PRESERVING:
             return self._modulo_2_32(self.equations[-1])
         return outputs
+
+    def _whole(self, eqn: Any, parts: Sequence[Any]) -> Any:
+        """An array from its parts along the first axis, where operations on them are one on the whole."""
+        first, shape = parts[0], eqn.outvars[0].aval.shape
+        axis = eqn.params["axis" if eqn.primitive.name == "stack" else "dimension"]
+        if axis or any((x.shape, x.dtype) != (first.shape, first.dtype) for x in parts):
+            return None
+        whole = self._stacker.stack(parts)
+        return None if whole is None else self._stacker.as_concatenation(whole, shape)
 
     def _is_better_in_memory(self, x: Any, reads: int) -> bool:
         """Whether a copy in memory makes reads cheaper: each read would have to find the part and the place in it."""

@@ -15,7 +15,7 @@ from polhode.compiler.arrays.array_ir import Address, Function, Load, Pointer, S
 from polhode.compiler.arrays.block_builder import BlockBuilder
 from polhode.compiler.arrays.codegen import generate
 from polhode.compiler.arrays.elementwise import combine
-from polhode.compiler.arrays.flat_program import flatten
+from polhode.compiler.arrays.flat_program import StackProgram, flatten
 from polhode.compiler.arrays.llvm_printer import Tell, compile_function
 from polhode.compiler.arrays.operands import AbstractArray, Buffer, Register, leaf_buffers
 from polhode.compiler.llvm.jit import CompiledFunction
@@ -222,7 +222,7 @@ class ArrayLoopCode(AbstractLoopCode):
                 for element in elements:
                     total.put(k, element, combine(k, "reduce_sum", total.at(k, element), x.at(k, element)))
 
-    def call(self, program: core.ClosedJaxpr, arguments: Sequence[AbstractArray]) -> list[AbstractArray]:
+    def call(self, program: core.ClosedJaxpr | StackProgram, arguments: Sequence[AbstractArray]) -> list[AbstractArray]:
         return generate(self._b, flatten(program), list(arguments))
 
     def detach(self, results: Sequence[AbstractArray], places: Sequence[Buffer | None]) -> list[AbstractArray]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
+import jax
 import numpy as np
 
 from polhode.compiler.arrays.array_ir import Function
+from polhode.compiler.arrays.flat_program import StackProgram
 from polhode.compiler.arrays.selection import compile_either
+from polhode.compiler.arrays.stacks import runs, split_runs
 from polhode.compiler.compile_report import CompileReport
 from polhode.compiler.llvm.jit import CompiledFunction
 from polhode.compiler.loops.loop_code import AbstractLoopCode, ArrayLoopCode, ScalarLoopCode
@@ -70,16 +73,22 @@ class StepPrograms(NamedTuple):
 
         `pattern`: numbers of the arguments that are constants. Raises `UnsupportedNativeOperation` where neither works.
         """
-        check, steps = self.check.closed_jaxpr, self.steps.closed_jaxpr
+        steps = self.steps.closed_jaxpr
 
-        def build(code: AbstractLoopCode, check: Any, steps: Any) -> T:
-            return make(code, block(code, check, steps, self.layouts))
+        def on_arrays() -> T:
+            code, (args, progress, row) = ArrayLoopCode(), (runs(layout.leaves) for layout in self.layouts)
+            inputs = [*args, *progress, *[1] * len(LoopControl._fields)]
+            programs = (
+                StackProgram(self.check.closed_jaxpr, inputs, [1]),
+                StackProgram(steps, inputs, [*progress, 1, *row]),
+            )
+            return make(code, block(code, *programs, list(map(_with_stacks, self.layouts))))
 
-        return compile_either(
-            steps.jaxpr,
-            lambda: build(ArrayLoopCode(), check, steps),
-            lambda: build(ScalarLoopCode(), *self.on_scalars(pattern)),
-        )
+        def on_scalars() -> T:
+            code = ScalarLoopCode()
+            return make(code, block(code, *self.on_scalars(pattern), self.layouts))
+
+        return compile_either(steps.jaxpr, on_arrays, on_scalars)
 
 
 class StepLoop:
@@ -191,6 +200,14 @@ class StepLoop:
     def frames(self, rows: np.ndarray) -> Any:
         """The contents of frames in slots."""
         return self.row.unpack(rows)
+
+
+def _with_stacks(layout: Layout) -> Layout:
+    """The same slots, where runs of equal arrays are one array each."""
+    parts = split_runs(layout.leaves, runs(layout.leaves))
+    return Layout(
+        [run[0] if len(run) == 1 else jax.ShapeDtypeStruct((len(run), *run[0].shape), run[0].dtype) for run in parts]
+    )
 
 
 _NEVER = np.iinfo(np.int64).max

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +30,7 @@ class ControlValues(NamedTuple):
     has_target: Any
 
 
-def block(code: AbstractLoopCode, check: Any, steps: Any, layouts: tuple[Layout, Layout, Layout]) -> Function:
+def block(code: AbstractLoopCode, check: Any, steps: Any, layouts: Sequence[Layout]) -> Function:
     """The function of a block, which returns the number of frames.
 
     - `check`, `steps`: the programs of `more` and `advance` of `StepLoop`; the latter returns whether there is a row,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -177,13 +178,20 @@ def with_iterations(p: Progress, info: StepInfo) -> Array:
 
 def outcome_of(carry: Carry, info: StepInfo) -> Array:
     """The method's own code, or `nonfinite_state`."""
-    by_shape: dict[Any, Any] = {}
+    by_shape: dict[Any, list[Any]] = {}
     for x in jax.tree.leaves(carry.state):
-        key = jnp.shape(x)
-        by_shape[key] = by_shape[key] + x if key in by_shape else x
-    total = sum(jnp.sum(x) for x in by_shape.values())
+        by_shape.setdefault(jnp.shape(x), []).append(x)
+    total = sum(_total(arrays) for arrays in by_shape.values())
     code = jnp.where(jnp.isfinite(total), 0, int(Result.nonfinite_state)).astype(jnp.int32)
     return code if info.result is None else jnp.where(info.result != 0, info.result, code).astype(jnp.int32)
+
+
+def _total(arrays: Sequence[Any]) -> Array:
+    """The sum of all elements of arrays of one shape; of many arrays by a loop over all of them."""
+    return jnp.sum(jnp.stack(arrays) if len(arrays) > _MANY else sum(arrays[1:], start=arrays[0]))
+
+
+_MANY = 8
 
 
 def _strong(tree: Any) -> Any:

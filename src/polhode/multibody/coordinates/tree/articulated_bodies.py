@@ -86,7 +86,7 @@ def factor(order: RowOrder, rows: Rows) -> MassFactors:
         rest = ArticulatedInertia(J - torque[:, None] * t, H - torque[:, None] * f, M - force[:, None] * f)
         return add(waiting, _pack(_transform(rest, frame)), places), Pivots(torque, force, reciprocal)
 
-    empty = jnp.zeros((registers.count, 27))
+    empty = jnp.zeros((registers.count, 21))
     return MassFactors(rows, scan_rows(eliminate, None, empty, (rows, registers), reverse=True)[1])
 
 
@@ -122,14 +122,25 @@ def _transform(inertia: ArticulatedInertia, frame: Pose) -> ArticulatedInertia:
     r, A = frame
     J, H, M = (A @ block @ A.T for block in inertia)
     R = hat(r)
-    moved = R @ M
+    moved, arm = R @ M, H @ R
     # Torques about the other origin, of accelerations that differ by α × r.
-    return ArticulatedInertia(J - H @ R + R @ H.T - moved @ R, H + moved, M)
+    return ArticulatedInertia(J - arm - arm.T - moved @ R, H + moved, M)
 
 
-def _pack(inertia: ArticulatedInertia) -> Float[Array, "27"]:
-    return jnp.concatenate([block.reshape(-1) for block in inertia])
+def _pack(inertia: ArticulatedInertia) -> Float[Array, "21"]:
+    return jnp.concatenate((_upper(inertia.angular), inertia.mixed.reshape(-1), _upper(inertia.linear)))
 
 
-def _unpack(numbers: Float[Array, "27"]) -> ArticulatedInertia:
-    return ArticulatedInertia(*numbers.reshape(3, 3, 3))
+def _unpack(numbers: Float[Array, "21"]) -> ArticulatedInertia:
+    angular, mixed, linear = jnp.split(numbers, (6, 15))
+    return ArticulatedInertia(_symmetric(angular), mixed.reshape(3, 3), _symmetric(linear))
+
+
+def _upper(matrix: Float[Array, "3 3"]) -> Float[Array, "6"]:
+    """The upper triangle of a symmetric matrix, so that loops neither carry nor compute the lower one."""
+    return jnp.concatenate((matrix[0], matrix[1, 1:], matrix[2, 2:]))
+
+
+def _symmetric(upper: Float[Array, "6"]) -> Float[Array, "3 3"]:
+    a, b, c, d, e, f = upper
+    return jnp.stack((jnp.stack((a, b, c)), jnp.stack((b, d, e)), jnp.stack((c, e, f))))

@@ -194,7 +194,7 @@ class JointTree(AbstractCoordinates):
     def motion(self, q: Point, v: Vector | None = None) -> Motion:
         """Poses and, with v, twists of all bodies and of the ground."""
         if self.looped:
-            return self._motion(self._states(q, jnp.zeros(self.n) if v is None else v)[1], v is not None)
+            return self._motion(self._states(q, jnp.zeros(self.n) if v is None else v, True)[1], v is not None)
         relative = self._relative(q)
         frames = self._frames(relative)
         poses = [compose(frame, Pose(k.centre, k.attitude)) for frame, k in zip(frames, self.links, strict=True)]
@@ -272,7 +272,7 @@ class JointTree(AbstractCoordinates):
         still = np.concatenate([np.full(link.motion.n, not link.energetic) for link in self.links])
         v = jnp.where(still, 0.0, v) if still.any() else v
         if self.looped:
-            of_links = jnp.sum(jax.vmap(kinetic_energy)(self.rows.inertia, self._states(q, v)[1].twist))
+            of_links = jnp.sum(jax.vmap(kinetic_energy)(self.rows.inertia, self._states(q, v, False)[1].twist))
         else:
             links, twists = lump(self._whole), self._link_twists(v, self._points(q), self._relative(q))
             of_links = sum(map(kinetic_energy, [link.inertia for link in links], twists), start=jnp.zeros(()))
@@ -330,7 +330,7 @@ class JointTree(AbstractCoordinates):
     def project(self, q: Point, loads: Wrench) -> Vector:
         """Generalised forces of loads on the bodies."""
         if self.looped:
-            local, states = self._states(q, jnp.zeros(self.n))
+            local, states = self._states(q, jnp.zeros(self.n), True)
             return self._project_in_loops(local, self._on_links(states, loads))
         relative = self._relative(q)
         own = self._carry(loads, relative)
@@ -485,10 +485,10 @@ class JointTree(AbstractCoordinates):
     def _order(self) -> RowOrder:
         return row_order(tuple(link.parent for link in self.links), (1,) * len(self.links))
 
-    def _states(self, q: Point, v: Vector, gravity: Vec = NONE) -> tuple[LocalMotions, LinkStates]:
+    def _states(self, q: Point, v: Vector, with_frames: bool, gravity: Vec = NONE) -> tuple[LocalMotions, LinkStates]:
         local = self._local_motions(q, v)
         ground = -jnp.array([link.weight for link in self.links])[:, None] * gravity
-        return local, link_states(self._order, local, ground)
+        return local, link_states(self._order, local, ground, with_frames)
 
     def _motion(self, states: LinkStates, moving: bool) -> Motion:
         centres, attitudes = self.rows.centre, self.rows.attitude
@@ -500,7 +500,7 @@ class JointTree(AbstractCoordinates):
         return Motion(with_ground(poses, ORIGIN), with_ground(twists, AT_REST))
 
     def _force_in_loops(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
-        local, states = self._states(q, v, mechanism.gravity)
+        local, states = self._states(q, v, bool(mechanism.forces), mechanism.gravity)
         loads = jax.tree.map(lambda x: jnp.zeros((len(self.links), 3)), Wrench(NONE, NONE))
         if mechanism.forces:
             loads = self._on_links(states, mechanism.loads(t, self._motion(states, True)))

@@ -21,10 +21,11 @@ from polhode.spaces.base import Vector, cross, hat
 class LinkStates(NamedTuple):
     """Frames of links in the inertial frame, twists of their frames in themselves, and accelerations a + Kρ.
 
-    The accelerations are those at vanishing accelerations of all joints, with K = `spin`.
+    The accelerations are those at vanishing accelerations of all joints, with K = `spin`. Frames are None where
+    nothing needs them.
     """
 
-    frame: Pose
+    frame: Pose | None
     twist: Twist
     alpha: Float[Array, "links 3"]
     spin: Float[Array, "links 3 3"]
@@ -41,7 +42,7 @@ class _Row(NamedTuple):
     on_ground: Float[Array, ""]
 
 
-def link_states(order: RowOrder, local: LocalMotions, ground: Float[Array, "links 3"]) -> LinkStates:
+def link_states(order: RowOrder, local: LocalMotions, ground: Float[Array, "links 3"], with_frames: bool) -> LinkStates:
     """States of all links; `ground`: acceleration of the ground for each link that it carries."""
     on_ground = order.parents < 0
     rows = _Row(
@@ -54,7 +55,7 @@ def link_states(order: RowOrder, local: LocalMotions, ground: Float[Array, "link
         np.asarray(on_ground, float),  # pyright: ignore[reportArgumentType]
     )
     rows = jax.tree.map(lambda x: take(jnp.asarray(x), order.links), rows)
-    empty = jnp.zeros((order.registers.count, 33))
+    empty = jnp.zeros((order.registers.count, _STATE + with_frames * _FRAME))
     states = scan_rows(_next_state, None, empty, (rows, order.registers))[1]
     return jax.tree.map(lambda x: take(x, np.argsort(order.links)), states)
 
@@ -63,15 +64,21 @@ def _next_state(_: None, waiting: Array, entry: tuple[_Row, Registers]) -> tuple
     row, places = entry
     (r, A), omega, u = row.frame, row.omega, row.u
     below = _unpack(read(waiting, places.target))
-    o, F = below.frame.x, below.frame.R + row.on_ground * jnp.eye(3)
     a = below.a + row.ground + below.spin @ r + 2 * cross(below.twist.omega, u) + row.sliding_drift
     carried = below.twist.omega @ A
     alpha = below.alpha @ A + cross(carried, omega) + row.turning_drift
     turning = carried + omega
     twist = Twist(turning, (below.twist.u + cross(below.twist.omega, r) + u) @ A)
     spin = hat(alpha) + turning[:, None] * turning - (turning @ turning) * jnp.eye(3)
-    state = LinkStates(Pose(o + F @ r, F @ A), twist, alpha, spin, a @ A)
+    state = LinkStates(_next_frame(below.frame, row), twist, alpha, spin, a @ A)
     return put(waiting, _pack(state), places.source), state
+
+
+def _next_frame(below: Pose | None, row: _Row) -> Pose | None:
+    if below is None:
+        return None
+    F = below.R + row.on_ground * jnp.eye(3)
+    return Pose(below.x + F @ row.frame.x, F @ row.frame.R)
 
 
 def project_loads(order: RowOrder, carriers: np.ndarray, local: LocalMotions, loads: Wrench) -> Vector:
@@ -96,10 +103,15 @@ def project_loads(order: RowOrder, carriers: np.ndarray, local: LocalMotions, lo
     return jnp.sum(local.axes * torques + local.slides * forces, axis=1)
 
 
-def _pack(state: LinkStates) -> Float[Array, "33"]:
+_FRAME, _STATE = 12, 21
+
+
+def _pack(state: LinkStates) -> Float[Array, " numbers"]:
     return jnp.concatenate([x.reshape(-1) for x in jax.tree.leaves(state)])
 
 
-def _unpack(numbers: Float[Array, "33"]) -> LinkStates:
-    o, F, omega, u, alpha, spin, a = jnp.split(numbers, (3, 12, 15, 18, 21, 30))
-    return LinkStates(Pose(o, F.reshape(3, 3)), Twist(omega, u), alpha, spin.reshape(3, 3), a)
+def _unpack(numbers: Float[Array, " numbers"]) -> LinkStates:
+    frame, rest = jnp.split(numbers, (numbers.size - _STATE,))
+    omega, u, alpha, spin, a = jnp.split(rest, (3, 6, 9, 18))
+    pose = Pose(frame[:3], frame[3:].reshape(3, 3)) if frame.size else None
+    return LinkStates(pose, Twist(omega, u), alpha, spin.reshape(3, 3), a)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -43,14 +43,9 @@ def local_motions(rows: LinkRows, velocities: Sequence[np.ndarray], points: Sequ
     """Of all links; those with equal joints are evaluated together. `velocities`: the places of each link in v."""
     parts: list[tuple[list[int], tuple[Array, ...]]] = []
     for motions, numbers in zip(rows.motions, rows.members, strict=True):
-        arrays, rest = eqx.partition(motions, eqx.is_array)
-
-        def of_one(_: None, motion: Any, point: Point, rates: Vector, rest: Any = rest) -> tuple[Array, ...]:
-            return _local_motion(eqx.combine(motion, rest), point, rates)
-
         stacked = jax.tree.map(lambda *values: jnp.stack(values), *(points[k] for k in numbers))
         rates = take(v, np.stack([velocities[k] for k in numbers]))
-        parts.append((list(numbers), map_rows(of_one, None, arrays, stacked, rates, loop=len(numbers) > LOOP_ABOVE)))
+        parts.append((list(numbers), (*_placements(motions, stacked), *_rates(motions, stacked, rates))))
     by_velocity = [in_order([(members, values[k]) for members, values in parts]) for k in (2, 3)]
     by_link = [in_order([(members, values[k][:, None]) for members, values in parts]) for k in (0, 1, 4, 5, 6, 7)]
     r, A, omega, u, turning_drift, sliding_drift = by_link
@@ -58,12 +53,38 @@ def local_motions(rows: LinkRows, velocities: Sequence[np.ndarray], points: Sequ
     return LocalMotions(Pose(r, A), axes, slides, omega, u, turning_drift, sliding_drift)
 
 
-def _local_motion(motion: AbstractRelativeMotion, point: Point, rates: Vector) -> tuple[Array, ...]:
-    r, A = motion.pose(point)
-    rows = motion.rotation_axes(point), motion.translation_axes(point), motion.displacements(point, A)
-    none = jnp.zeros((motion.n, 3))
-    axes, directions, displacements = (none if x is None else jnp.asarray(x) for x in rows)
-    turning, sliding = motion.turning_drift(point, rates), motion.sliding_drift(point, rates)
-    turning, sliding = (NONE if drift is None else drift for drift in (turning, sliding))
-    out = r, A, axes, displacements, rates @ axes, rates @ directions, turning, sliding
-    return tuple(jnp.asarray(x) for x in out)
+@jax.jit
+def _placements(motions: AbstractRelativeMotion, points: Point) -> tuple[Array, ...]:
+    """Of joints with equal motions; apart from their rates, so that both M and f take the same ones."""
+
+    def of_one(motion: AbstractRelativeMotion, point: Point) -> tuple[Any, ...]:
+        r, A = motion.pose(point)
+        axes, displacements = motion.rotation_axes(point), motion.displacements(point, A)
+        return r, A, _rows(motion, axes), _rows(motion, displacements)
+
+    return _map(of_one, motions, points)
+
+
+@jax.jit
+def _rates(motions: AbstractRelativeMotion, points: Point, rates: Float[Array, "joints n"]) -> tuple[Array, ...]:
+    def of_one(motion: AbstractRelativeMotion, point: Point, rates: Vector) -> tuple[Any, ...]:
+        axes, directions = motion.rotation_axes(point), motion.translation_axes(point)
+        turning, sliding = motion.turning_drift(point, rates), motion.sliding_drift(point, rates)
+        turning, sliding = (NONE if drift is None else drift for drift in (turning, sliding))
+        return rates @ _rows(motion, axes), rates @ _rows(motion, directions), turning, sliding
+
+    return _map(of_one, motions, points, rates)
+
+
+def _rows(motion: AbstractRelativeMotion, x: Any) -> Array:
+    return jnp.zeros((motion.n, 3)) if x is None else jnp.asarray(x)
+
+
+def _map(of_one: Callable[..., tuple[Any, ...]], motions: AbstractRelativeMotion, *rows: Any) -> tuple[Array, ...]:
+    arrays, rest = eqx.partition(motions, eqx.is_array)
+
+    def of_row(_: None, motion: Any, *row: Any) -> tuple[Array, ...]:
+        return tuple(jnp.asarray(x) for x in of_one(eqx.combine(motion, rest), *row))
+
+    count = len(jax.tree.leaves(rows)[0])
+    return map_rows(of_row, None, arrays, *rows, loop=count > LOOP_ABOVE)
