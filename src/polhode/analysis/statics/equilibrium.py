@@ -193,6 +193,11 @@ def _at_rest(problem: Any, outputs: dict[str, Observable]) -> dict[str, Observab
 def mechanical(problem: Any) -> tuple[AbstractMechanical, dict[str, Observable]]:
     """The mechanical system of an argument `problem`, and its outputs. Raises ValueError."""
     system = problem.system if isinstance(problem, Problem) else problem
+    if isinstance(system, MultibodySystem) and system.mechanism.near_forces:
+        raise ValueError(
+            "Rods of this model touch rods, and equilibria and modes take contacts of rods with bodies and the ground "
+            "only. Give the sections `damping` and run it until it rests, or leave these contacts out."
+        )
     if isinstance(problem, str) or (not isinstance(problem, Problem) and callable(getattr(problem, "problem", None))):
         raise checks.not_a_problem(problem)
     if not isinstance(system, AbstractMechanical):

@@ -1,0 +1,236 @@
+"""Contacts of rods with bodies, with other rods and with themselves."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import polhode as ph
+from polhode import rods
+from polhode.multibody.mechanism.groups import Motion
+from polhode.rods.cells import neighbour_stretches
+
+RADIUS, STIFFNESS = 0.01, 1e6
+LIES = ph.rotation_vector((np.pi / 2, 0, 0))
+
+
+def section(**options):
+    return rods.circular(RADIUS, youngs_modulus=1e6, density=1000.0, **options)
+
+
+def line(first, second, edges):
+    return np.linspace(first, second, edges + 1)
+
+
+def crossed_rods(place, depth, angle=np.pi / 2, height=0.0, **law):
+    """Two straight rods, the second above the first at a place along it, pressed into each other."""
+    model = ph.Model()
+    along = np.array([np.cos(angle), np.sin(angle), 0.0])
+    middle = np.array([place, 0.0, 2 * RADIUS - depth + height])
+    below = model.add_rod(points=line((-0.5, 0, 0), (0.5, 0, 0), 5), section=section(), name="below")
+    above = model.add_rod(
+        points=line(middle - 0.31 * along, middle + 0.29 * along, 3), section=section(), name="above",
+        velocity=(0.0, 0.0, -0.2),
+    )  # fmt: skip
+    law = {"law": "compliant", "stiffness": STIFFNESS, "exponent": 1.0, "friction": 0.0} | law
+    model.add_contact(below, above, **law)
+    return model, below, above
+
+
+def test_crossed_rods_push_with_the_integral_of_the_law_wherever_they_cross():
+    depth = 1e-4
+    # ∫ k (2r - √(D² + x²)) dx over the length in contact, D the distance of the centre lines.
+    D = 2 * RADIUS - depth
+    x, w = np.polynomial.legendre.leggauss(20)
+    half = np.sqrt(4 * RADIUS**2 - D**2)
+    straight = STIFFNESS * half * w @ (2 * RADIUS - np.sqrt(D**2 + (half * x) ** 2))
+    # The law of Hertz for E* = 2 k and a radius r, to the first order in the depth.
+    assert straight == pytest.approx(8 / 3 * STIFFNESS * np.sqrt(RADIUS) * depth**1.5, rel=depth / RADIUS)
+    # In the middle of an edge, a little beside a node, and at a node, where each edge alone has half of the contact.
+    for place in (0.03, 0.1 - 1e-3, 0.1):
+        model, below, above = crossed_rods(place, depth)
+        system, state = model.assemble()
+        force, forces = rods.contact_forces(system, above, below)(0.0, state)
+        # The normal turns along the contact, by the share of the depth in the distance.
+        assert np.allclose(force, (0, 0, straight), rtol=0.7 * depth / RADIUS, atol=1e-9)
+        assert np.allclose(np.sum(forces, axis=0), force, rtol=0, atol=1e-12)
+        reaction = rods.contact_forces(system, below, above)(0.0, state).force
+        assert np.allclose(reaction, -force, rtol=0, atol=1e-12)
+        # At an angle the contact is longer.
+        model, below, above = crossed_rods(place, depth, angle=np.pi / 6)
+        system, state = model.assemble()
+        oblique = rods.contact_forces(system, above, below)(0.0, state).force
+        assert oblique[2] == pytest.approx(2 * straight, rel=2 * depth / RADIUS)
+
+
+def test_forces_are_those_of_the_energy_and_have_no_resultant():
+    model, _, _ = crossed_rods(0.1 - 1e-4, 2e-4, angle=1.0)
+    system, (q, v) = model.assemble("SE3")
+    rng = np.random.default_rng(0)
+    q = system.space.move(q, jnp.asarray(1e-3 * RADIUS * rng.normal(size=system.n)))
+    (pairs,) = system.mechanism.near_forces
+    along = jnp.asarray(rng.normal(size=system.n))
+    energy = lambda s: pairs.potential(Motion(system.motion(system.space.move(q, s * along)).poses))  # noqa: E731
+    step = 1e-6
+    slope = (energy(step) - energy(-step)) / (2 * step)
+    motion = system.motion(q, along)
+    loads = pairs.loads(motion)
+    omega, u = (x[:-1] for x in motion.twists)
+    power = jnp.sum(loads.torque * omega) + jnp.sum(loads.force * u)
+    assert abs(power) > 0.01
+    assert power == pytest.approx(-slope, rel=2e-5)
+    x, R = (each[:-1] for each in motion.poses)
+    moment = jnp.cross(x, loads.force) + jnp.einsum("nij,nj->ni", R, loads.torque)
+    assert np.allclose(np.sum(loads.force, axis=0), 0, rtol=0, atol=1e-13)
+    assert np.allclose(np.sum(moment, axis=0), 0, rtol=0, atol=1e-13)
+
+
+def test_the_search_misses_no_pair():
+    rng = np.random.default_rng(1)
+    for scale in ((1, 1, 1), (8, 1, 0.01), (0, 0, 0)):
+        x = rng.normal(size=(200, 3)) * scale
+        order, first, last = (np.asarray(a) for a in neighbour_stretches(jnp.asarray(x), jnp.asarray(0.4)))
+        met = [
+            np.concatenate([order[a:b] for a, b in zip(*ends, strict=True)]) for ends in zip(first, last, strict=True)
+        ]
+        distances = np.linalg.norm(x[:, None] - x[None], axis=2)
+        for here, others in enumerate(met):
+            assert len(set(others)) == len(others)
+            assert set(np.flatnonzero(distances[here] <= 0.4)) <= set(others)
+        # The control: cells of half the size miss some.
+        if scale == (1, 1, 1):
+            order, first, last = (np.asarray(a) for a in neighbour_stretches(jnp.asarray(x), jnp.asarray(0.1)))
+            few = [np.concatenate([order[a:b] for a, b in zip(*e, strict=True)]) for e in zip(first, last, strict=True)]
+            assert any(set(np.flatnonzero(row <= 0.4)) - set(one) for row, one in zip(distances, few, strict=True))
+
+
+def test_a_rod_touches_itself_but_not_its_neighbours():
+    model = ph.Model()
+    turn = np.linspace(0, np.pi, 9)
+    bend = np.stack([0.4 + 0.03 * np.sin(turn), 0.03 * (1 - np.cos(turn)), 0 * turn], axis=1)
+    back = line((0.35, 0.06, 0), (0.05, 0.0, 2 * RADIUS - 1e-4), 6)
+    rod = model.add_rod(
+        points=np.concatenate([line((0, 0, 0), (0.35, 0, 0), 7), bend, back]), section=section(), radius=RADIUS,
+        reference="as-placed",
+    )  # fmt: skip
+    model.contacts(law="compliant", stiffness=STIFFNESS, exponent=1.0, friction=0.0)
+    system, state = model.assemble()
+    force, forces = rods.contact_forces(system, rod, rod)(0.0, state)
+    assert np.allclose(force, 0, rtol=0, atol=1e-12)
+    pressed = np.flatnonzero(np.abs(np.asarray(forces)[:, 2]) > 0)
+    assert {0, 1} & {*pressed} and pressed[-1] >= len(rod.edges) - 2
+    assert not np.any(np.asarray(forces)[4:-6])
+
+
+def test_a_rod_rests_on_the_floor_and_on_a_bar_by_statics():
+    model = ph.Model(gravity=(0, 0, -9.81))
+    model.ground.add_shape(ph.shapes.Plane(name="floor"))
+    rod = model.add_rod(points=line((0, 0, RADIUS - 1e-5), (0.4, 0, RADIUS - 1e-5), 4), section=section(), name="rope")
+    model.add_contact(model.ground, rod, law="compliant", stiffness=STIFFNESS, exponent=1.0, friction=0.0)
+    system, state = model.assemble()
+    still = rods.contact_forces(system, rod, model.ground)
+    # Pressed as deep all along: the floor carries the length of the rod and of its round ends.
+    assert np.allclose(still(0.0, state).force, (0, 0, STIFFNESS * 1e-5 * (0.4 + 2 * RADIUS)), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.exhaustive
+def test_statics_of_a_beam_on_a_thin_bar():
+    """The reaction is that of the linear beam up to its deflection over its length, squared."""
+    model = ph.Model(gravity=(0, 0, -9.81))
+    bar = ph.shapes.Cylinder(0.002, 0.2, position=(0.777, 0, -0.0122), rotation=LIES)
+    model.ground.add_shape(bar)
+    stiff = rods.circular(RADIUS, youngs_modulus=1e10, density=1000.0, shear_modulus=1e12)
+    rod = model.add_rod(points=line((0, 0, 0), (1, 0, 0), 40), section=stiff, clamped="first", name="beam")
+    model.add_contact(rod, model.ground, law="compliant", stiffness=1e9, exponent=1.0, friction=0.0)
+    rest = ph.equilibrium(model.problem(t1=1.0), steps=4)
+    system, _ = model.assemble()
+    force = rods.contact_forces(system, rod, model.ground)(0.0, rest.state).force
+    w, a, EI = 9.81 * float(stiff.mass), 0.777, 1e10 * np.pi * RADIUS**4 / 4
+    sag = w * a**2 * (6 - 4 * a + a**2) / (24 * EI)
+    assert force[2] == pytest.approx((sag - 0.0002) * 3 * EI / a**3, rel=2e-3)
+
+
+def test_errors_name_the_remedy():
+    model, below, above = crossed_rods(0.0, 0.0)
+    with pytest.raises(ValueError, match="law='compliant'"):
+        model.add_contact(below, above)
+    with pytest.raises(ValueError, match="one number"):
+        model.add_contact(below, above, law="compliant", stiffness=1.0, friction=(0.1, 0.2), slip_speed=0.1)
+    with pytest.raises(ValueError, match="surface_velocity"):
+        model.add_contact(below, above, law="compliant", stiffness=1.0, friction=0.0, surface_velocity=(1, 0, 0))
+    with pytest.raises(ValueError, match="equilibria and modes"):
+        ph.equilibrium(model.problem(t1=1.0))
+    with pytest.raises(ValueError, match="'livens'"):
+        model.assemble("livens")
+    system, _ = model.assemble()
+    with pytest.raises(ValueError, match=r"add_contact\(rod, other"):
+        rods.contact_forces(system, below, model.ground)
+    other = ph.Model()
+    bare = rods.Section(stiffness=np.ones(6), mass=1.0, inertia=np.ones(3))
+    thin = other.add_rod(points=line((0, 0, 0), (1, 0, 0), 2), section=bare)
+    other.ground.add_shape(ph.shapes.Plane())
+    with pytest.raises(ValueError, match="give `radius="):
+        other.add_contact(thin, other.ground, law="compliant", stiffness=1.0, friction=0.0)
+    with pytest.raises(ValueError, match="not a rod of this model"):
+        other.add_contact(below, other.ground, law="compliant", stiffness=1.0, friction=0.0)
+    other.add_rod(points=line((0, 0, 0), (1, 0, 0), 2), section=bare, radius=0.1)
+    other.contacts()
+    with pytest.raises(ValueError, match="give no `radius`"):
+        other.assemble()
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("method", ["rkmk4", "generalized-alpha"])
+def test_rods_that_collide_keep_momenta_and_energy(method):
+    """Without damping energy is kept to the order of the method; with damping, the control, it is lost."""
+    model, _, above = crossed_rods(0.03, -1e-4)
+    how = ph.integrators.get("generalized-alpha", rho_inf=1.0) if method == "generalized-alpha" else method
+    run = ph.simulate(model.problem(t1=0.02, h=2e-5), how)
+    mass = np.array([body.mass for body in model.bodies])
+    momentum = np.einsum("b,bni->ni", mass, [run.bodies[body.name].velocity for body in model.bodies])
+    assert np.allclose(momentum, momentum[0], rtol=0, atol=1e-14)
+    energy, angular = (np.asarray(run.invariants[name]) for name in ("energy", "angular_momentum"))
+    system, _ = model.assemble()
+    stored = np.array([system.mechanism.near_forces[0].potential(system.motion(*jax.tree.map(lambda a, k=k: a[k], run.state)))
+                       for k in range(0, len(run.t), 20)])  # fmt: skip
+    assert stored.max() > 0.05 * energy[0] and stored[-1] == 0
+    assert np.max(np.abs(energy - energy[0])) < 1e-4 * stored.max()
+    assert np.allclose(angular, angular[0], rtol=0, atol=1e-12)
+    damped, _, _ = crossed_rods(0.03, -1e-4, damping=2.0)
+    lost = ph.simulate(damped.problem(t1=0.02, h=2e-5), how)
+    last = np.sum([lost.outputs[name][-1] for name in ("kinetic_energy", "potential_energy")])
+    assert last < energy[0] - 0.01 * stored.max()
+    assert lost.audit().accurate
+
+
+@pytest.mark.exhaustive
+def test_a_rod_on_a_drum_that_turns_has_the_ratio_of_euler_and_eytelwein():
+    friction, drum_radius, radius, count = 0.3, 0.1, 1e-5, 48
+    reach, tail = drum_radius + radius, 0.02
+    angles = np.linspace(np.pi, 0, count + 1)
+    arc = reach * np.stack([np.cos(angles), 0 * angles, np.sin(angles)], axis=1)
+    down = np.array([0, 0, -tail])
+    points = np.concatenate([line(arc[0] + down, arc[0], 4)[:-1], arc, line(arc[-1], arc[-1] + down, 4)[1:]])
+    thin = rods.Section(
+        stiffness=(1e-8, 1e-8, 1e-8, 10.0, 10.0, 2e3), mass=0.01, inertia=(1e-8, 1e-8, 2e-8),
+        damping=(1e-7, 1e-7, 1e-7, 0.05, 0.05, 1.0), radius=radius,
+    )  # fmt: skip
+    model = ph.Model()
+    # So heavy that it goes on to turn.
+    drum = model.add_body(
+        mass=1e9, inertia=(1e9, 1e9, 1e9), angular_velocity=(0, 1, 0),
+        shape=ph.shapes.Cylinder(drum_radius, 0.1, rotation=LIES), name="drum",
+    )  # fmt: skip
+    rope = model.add_rod(points=points, section=thin, clamped="first", name="rope", reference="as-placed")
+    model.add(ph.forces.PointForce(rope.last, (0, 0, -1.0)))
+    model.add_contact(
+        drum, rope, law="compliant", stiffness=1e6, exponent=1.0, friction=friction, slip_speed=1e-4, damping=5.0
+    )
+    run = ph.simulate(model.problem(t1=0.4, h=5e-4), ph.integrators.get("generalized-alpha", rho_inf=0.5))
+    system, _ = model.assemble()
+    last = jax.tree.map(lambda a: a[-1], run.state)
+    tension = np.asarray(rope.section_forces(system)(0.0, last, jnp.zeros(0)))[:, 5]
+    assert tension[-1] == pytest.approx(1.0, rel=1e-4)
+    assert tension[0] / tension[-1] == pytest.approx(np.exp(friction * np.pi), rel=1e-4)
