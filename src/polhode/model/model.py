@@ -182,7 +182,8 @@ class Model:
           force.
         - `without`: pairs of bodies that pass through each other.
         - `law`: "rigid" or "compliant"; what follows is of compliant contacts only.
-        - `stiffness`, `exponent`: k and p, 3/2 for round bodies (`polhode.forces.hertz_stiffness`), 1 for springs.
+        - `stiffness`, `exponent`: k and p, 3/2 for round bodies (`polhode.forces.hertz_stiffness`), 1 for springs; of
+          rods, which are included if they have a `radius`, k is per length of the rod.
         - `damping`: c, time per length.
         - `slip_speed`: v_s; needed with friction.
 
@@ -223,6 +224,8 @@ class Model:
         stribeck_speed: Any = None,
     ) -> None:
         """Let two bodies, or the ground and a body, or two shapes on them touch; later calls replace earlier ones.
+
+        Either may be a rod, or both, also the same one twice, which then touches itself: by law="compliant".
 
         **Arguments:** as for `contacts`, and
 
