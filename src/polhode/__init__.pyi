@@ -46,6 +46,9 @@ from .cosimulation.cosimulate import Cosimulation as Cosimulation
 from .cosimulation.cosimulate import cosimulate as cosimulate
 from .cosimulation.instances import CosimulationError as CosimulationError
 from .cosimulation.instances import UnitError as UnitError
+from .cosimulation.stepping import Stepping as Stepping
+from .cosimulation.stepping import SteppingError as SteppingError
+from .cosimulation.stepping import stepping as stepping
 from .cosimulation.unit import load_fmu as load_fmu
 from .events.event import Event as Event
 from .experiments.reproduce import reproduce as reproduce

@@ -17,6 +17,7 @@ from polhode.systems.base import AbstractSystem, Observable, State
 if TYPE_CHECKING:
     from polhode.assembly.name_table import NameTable
     from polhode.multibody.dynamics import Dynamics
+    from polhode.solution.solution import Solution
 
 
 class Choice(NamedTuple):
@@ -136,6 +137,20 @@ class Problem:
             )
         return Dynamics(self.system)
 
+    @functools.cached_property
+    def start(self) -> Solution:
+        """The initial state as a run of one frame: its bodies and joints by name, outputs and energies.
+
+        Nothing is solved or compiled. Velocities are those of the model, before a run makes them consistent.
+        """
+        from polhode.first_frame import first_frame
+
+        return first_frame(self)
+
+    def show(self, *, block: bool | None = None, browser: bool = True) -> Any:
+        """Shows the initial state: bodies, joints, supports and applied forces. Arguments: see `Solution.show`."""
+        return self.start.show(block=block, browser=browser)
+
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
@@ -159,8 +174,11 @@ _MOST_LISTED = 20
 
 _HOW_TO_RUN = "Run it: `run = polhode.simulate(problem)`"
 _INSTEAD = {
-    **dict.fromkeys(("show", "plot", "view", "draw", "render"), f"{_HOW_TO_RUN}, then `run.show()`."),
-    **dict.fromkeys(("simulate", "run", "solve", "step", "integrate"), f"{_HOW_TO_RUN}."),
+    **dict.fromkeys(
+        ("plot", "view", "draw", "render"), f"`problem.show()` has the start. {_HOW_TO_RUN}, `run.show()`."
+    ),
+    **dict.fromkeys(("simulate", "run", "solve", "integrate"), f"{_HOW_TO_RUN}."),
+    **dict.fromkeys(("step", "stepping"), "`polhode.stepping(problem, h=…)` makes single steps."),
 }
 """Names that users often try first."""
 

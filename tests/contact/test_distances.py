@@ -106,6 +106,7 @@ def poses_at(names, gap, count):
         yield pose, other, coal_distance(a, pose, b, other)[0]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gap", [0.3, 1e-3, 1e-6])
 @pytest.mark.parametrize("names", CLOSED_FORMS, ids="-".join)
 def test_closed_forms_have_the_gaps_of_coal(names, gap):
@@ -148,7 +149,7 @@ def test_searches_have_the_gaps_of_coal(names, gap):
 
 
 @pytest.mark.parametrize("names", ALL, ids="-".join)
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(9)
 def test_moving_both_bodies_moves_the_points(names):
     first, second = (SHAPES[name] for name in names)
     for seed in range(3):
@@ -170,7 +171,7 @@ def test_moving_both_bodies_moves_the_points(names):
 
 
 @pytest.mark.parametrize("names", ALL, ids="-".join)
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(9)
 def test_order_of_the_pair_turns_normals_round(names):
     first, second = (SHAPES[name] for name in names)
     pose, other = random_pose(), random_pose()
@@ -188,7 +189,7 @@ def test_order_of_the_pair_turns_normals_round(names):
 
 
 @pytest.mark.parametrize("names", ALL, ids="-".join)
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(9)
 def test_directions_are_unit_vectors_across_each_other(names):
     first, second = (SHAPES[name] for name in names)
     found = points_of(first, random_pose(), second, random_pose())
@@ -211,7 +212,7 @@ def rates_of(first, pose, second, other, twists):
 
 
 @pytest.mark.parametrize("names", ALL, ids="-".join)
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_gaps_change_as_the_points_move_along_the_normal(names):
     rng = np.random.default_rng(8)
     pose, other, _ = next(poses_at(names, 1e-7 if "plane" not in names else 1e-3, 1))

@@ -38,11 +38,9 @@ LOCATED = {
 """The same for `moreau`, whose bounces are at their instants where nothing else touches."""
 QUICK = {
     "incline-stop",
-    "curved-puck",
     "billiard",
     "cube-thrown",
     "rolls-30",
-    "bouncing-ball",
     "oblique-slides",
     "rocking-block",
 }

@@ -232,6 +232,7 @@ def test_grains_in_a_drum(tmp_path):
     assert len(network.pairs) > 0
 
 
+@pytest.mark.exhaustive
 def test_the_stress_of_a_column_is_its_weight():
     """Two balls on a plate that rises evenly: the force moment of each is its loads times the distances of contacts."""
     law = pt.ContactLaw(pt.Hooke(K, 0.05))

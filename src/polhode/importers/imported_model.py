@@ -147,6 +147,10 @@ class ImportedModel:
             build_time=result.build_time + self.load_time,
         )
 
+    def show(self, formulation: str | None = None, *, block: bool | None = None, browser: bool = True) -> Any:
+        """Shows the model at its start; see `Model.show`."""
+        return self.problem(formulation).show(block=block, browser=browser)
+
     @eager_numpy()
     def to_mjcf(self, name: str | None = None, *, strict: bool = False) -> str:
         """As `Model.to_mjcf`, with the joints as the file has them: their names, axes, order and zeros.

@@ -21,9 +21,11 @@ from polhode.compiler.numpy.eager import eager_numpy
 from polhode.contact.filled_shapes import check_shapes, fill_shapes
 from polhode.contact.rules import ContactRule
 from polhode.flexible.flexible_body import FlexibleBody
+from polhode.jax_context import warn
 from polhode.joints.named_coordinates import AbstractMeasured
 from polhode.multibody import bodies
 from polhode.multibody.bodies import Body, ShapeAdder
+from polhode.multibody.consistent_start import InconsistentStart
 from polhode.multibody.formulations import FORMULATIONS
 from polhode.multibody.parts import AbstractComposite, AbstractForce, AbstractJoint, AbstractPart
 from polhode.multibody.system import MultibodySystem
@@ -31,6 +33,7 @@ from polhode.name_errors import missing_attribute
 from polhode.printable import printable
 from polhode.results.quantity import Quantity
 from polhode.systems.base import AbstractSystem, Observable, State
+from polhode.systems.lagrangian import StartWarning
 from polhode.units import check_units
 
 if TYPE_CHECKING:
@@ -589,6 +592,23 @@ class Model:
             ),
         )
 
+    def show(self, formulation: str | None = None, *, block: bool | None = None, browser: bool = True) -> Any:
+        """Shows the model at its start: bodies, joints, supports, applied forces; nothing is solved or compiled.
+
+        A start that doesn't fit the joints is shown as it was given, with a warning that names them. Arguments: see
+        `problem` and `Solution.show`.
+
+        **Raises** ValueError as `problem` does for other reasons.
+        """
+        from polhode.first_frame import given_frame
+
+        try:
+            start = self.problem(formulation, t1=1.0, redundant="minimum-norm").start
+        except InconsistentStart as error:
+            warn(f"It is shown as it was given. {error}", StartWarning)
+            start = given_frame(self)
+        return start.show(block=block, browser=browser)
+
     @eager_numpy()
     def to_mjcf(self, name: str = "model", *, strict: bool = False) -> str:
         """The model as MJCF, the inverse of `polhode.load_model`: text to write to a file that MuJoCo runs.
@@ -665,7 +685,7 @@ class Model:
 
 _RUN = "Make a problem and run it: `run = polhode.simulate(model.problem(t1=…))`"
 _INSTEAD = {
-    **dict.fromkeys(("show", "plot", "view", "draw", "render"), f"{_RUN}, then `run.show()`."),
+    **dict.fromkeys(("plot", "view", "draw", "render"), f"`model.show()` has the start. {_RUN}, then `run.show()`."),
     **dict.fromkeys(("simulate", "run", "solve", "step", "integrate"), f"{_RUN}."),
     **dict.fromkeys(("add_joint", "add_force", "add_spring", "add_motor"), "Joints and forces come by `model.add(…)`."),
     "add_gravity": "Gravity comes with the model: `Model(gravity=(0, 0, -9.81))`.",

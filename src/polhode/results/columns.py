@@ -14,6 +14,7 @@ from polhode import checks
 from polhode.name_errors import unknown_name
 from polhode.results.declarations import QUANTITIES
 from polhode.results.quantity import AbstractNamedResults, declarations, model_names
+from polhode.units import unit_of
 
 if TYPE_CHECKING:
     from polhode.results.protocols import Run
@@ -42,6 +43,19 @@ def select_columns(run: Run, columns: str | Sequence[str] | None = None) -> dict
         patterns = [columns] if isinstance(columns, str) else checks.as_list("columns", columns, "names of columns")
         names = list(dict.fromkeys(("time", *(name for each in patterns for name in _match(run, readers, each)))))
     return {name: np.asarray(readers[name]()) for name in names}
+
+
+def column_units(run: Run) -> dict[str, str]:
+    """Units of the columns of bodies, joints, forces and contacts, of those that are known, and that of `time`."""
+    units = model_names(run).get("units")
+    kinds = {"time": "time"}
+    for thing in _things(run):
+        for each in declarations(type(thing)):
+            if each.column is not None and each.applies(thing):
+                for label in thing._labels(each.over) if each.over else ("",):
+                    names = (f"{thing.name}.{column}" for column, _ in each.columns(thing, label))
+                    kinds |= dict.fromkeys(names, each.kind_of(thing, label))
+    return {name: symbol for name, kind in kinds.items() if (symbol := unit_of(kind, units))}
 
 
 def _match(run: Run, readers: Mapping[str, ColumnReader], pattern: Any) -> list[str]:
@@ -85,8 +99,13 @@ def _columns(run: Run) -> dict[str, ColumnReader]:
 
 def _named_columns(run: Run, readable: bool) -> dict[str, ColumnReader]:
     """Columns of forces, bodies, joints and contacts that were saved; of all of them where states are `readable`."""
-    groups = (run.forces, run.bodies, run.joints, run.contacts)
-    return dict(column for things in groups for thing in things.values() for column in _of_thing(thing, readable))
+    return dict(column for thing in _things(run) for column in _of_thing(thing, readable))
+
+
+def _things(run: Run) -> Iterator[AbstractNamedResults]:
+    """Forces, bodies, joints and contacts, in the order of their columns."""
+    for things in (run.forces, run.bodies, run.joints, run.contacts):
+        yield from things.values()
 
 
 def _of_thing(thing: AbstractNamedResults, readable: bool) -> Iterator[tuple[str, ColumnReader]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import numpy as np
@@ -16,11 +16,13 @@ from polhode.contact.sparse.listed_contacts import ListedContacts
 from polhode.integrators.nonsmooth.contact_record import record_length
 from polhode.multibody.measurements.joints import EFFORTS
 from polhode.multibody.system import MultibodySystem
-from polhode.problem import Problem
 from polhode.results.observer import BatchedObserver
 from polhode.results.quantity import AbstractComputation
 from polhode.systems.base import AbstractSystem, Converted, State
 from polhode.systems.conversion import AbstractConvertedSystem
+
+if TYPE_CHECKING:
+    from polhode.problem import Problem
 
 _ROWS = 256
 """Frames that are evaluated together where there is no machine code."""

@@ -12,8 +12,7 @@ from jaxtyping import Array
 
 from polhode.compiler.batched_function import BatchedFunction
 from polhode.frames import Frames
-from polhode.problem import Observable
-from polhode.systems.base import AbstractSystem, State
+from polhode.systems.base import AbstractSystem, Observable, State
 
 
 class Observation(NamedTuple):

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
 from typing import Any
-
-import jax
-import numpy as np
-from jax.core import Tracer
 
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.serialisation import serialise
-from polhode.problem import NO_CHOICE, Problem
-from polhode.results import declarations
+from polhode.problem import NO_CHOICE
+from polhode.results.problem_description import describe_names, describe_problem, plain_values
 from polhode.simulation.task import Task
 
 
@@ -43,27 +38,6 @@ def describe(task: Task, step_metadata: dict[str, Any], between_steps: bool) -> 
     }
 
 
-def describe_names(problem: Problem | None, outputs: Iterable[str]) -> dict[str, Any]:
-    """Bodies and joints by name, and the axes of outputs."""
-    name_table = problem.named if problem else None
-    if name_table is None:
-        return {}
-    outputs = outputs if name_table.outputs else ()
-    dimensions = {name: list(axes) for name, axes in declarations.axes().items() if name.split(".")[0] in outputs}
-    if "contacts" in name_table.metadata:
-        dimensions["multipliers"] = ["multiplier"]
-    return {"names": _plain(dict(name_table.metadata)), **({"dimensions": dimensions} if dimensions else {})}
-
-
-def describe_problem(problem: Problem | None) -> dict[str, Any]:
-    """Plain values from which the problem can be rebuilt, if it is a named one or that of a file."""
-    return {
-        "problem": problem.name if problem else None,
-        **({"origin": problem.origin} if problem and problem.origin else {}),
-        "parameters": _plain(dict(problem.parameters)) if problem else {},
-    }
-
-
 def _choice(task: Task) -> dict[str, Any]:
     """The reasons for these coordinates, and for this method if it is the recommended one."""
     problem = task.problem
@@ -78,7 +52,7 @@ def _scene(task: Task) -> dict[str, Any]:
     """The description of the scene, where there is one in plain values."""
     scene = task.problem.scene if task.problem else None
     description = task.run_system.source.picture if task.problem is None else scene and scene.description
-    return {} if description is None else {"scene": _plain(dict(description))}
+    return {} if description is None else {"scene": plain_values(dict(description))}
 
 
 def _options(method: AbstractIntegrator) -> dict[str, Any]:
@@ -88,16 +62,3 @@ def _options(method: AbstractIntegrator) -> dict[str, Any]:
         for field in dataclasses.fields(method)
         if field.default is not dataclasses.MISSING and getattr(method, field.name) != field.default
     }
-
-
-def _plain(value: Any) -> Any:
-    """Values that survive JSON: arrays become lists, tracers their description."""
-    if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    if isinstance(value, Tracer):
-        return "traced"
-    if isinstance(value, jax.Array | np.ndarray | np.generic):
-        return np.asarray(value).tolist()
-    return value if isinstance(value, str | int | float | bool | None) else repr(value)

@@ -31,7 +31,7 @@ class PlannedRun:
     """A run before it begins: the plan of its loop, and all that its solution says besides.
 
     - `metadata`: `meta` of the solution. - `reader`: computes quantities that are not saved.
-    - `problem_time`: seconds of building the problem.
+    - `problem_time`: seconds of building the problem. - `scene`: how to draw it, or None.
     """
 
     plan: Plan
@@ -39,6 +39,7 @@ class PlannedRun:
     metadata: dict[str, Any]
     reader: Reader | None
     problem_time: float
+    scene: Any
 
     @property
     def checkpoint_writer(self) -> CheckpointWriter:
@@ -50,7 +51,8 @@ class PlannedRun:
         """The run of a task by some plan."""
         run_system, problem = task.run_system, task.problem
         reader = reader_of(problem, run_system.source, run_system.conversion)
-        return cls(plan, identity, metadata, reader, problem.build_time if problem else 0.0)
+        build_time, scene = (problem.build_time, problem.scene) if problem else (0.0, None)
+        return cls(plan, identity, metadata, reader, build_time, scene)
 
 
 def plan_run(

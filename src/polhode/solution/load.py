@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from polhode.checks import short_repr
 from polhode.problem import Problem
+from polhode.problems.rebuild import rebuild
 from polhode.result_codes import Result
 from polhode.solution.solution import Solution
 from polhode.solution.stored_reader import reader_of_stored
@@ -52,4 +54,9 @@ def load(path: str | Path, *, salvage: bool = False, problem: Problem | None = N
         stats = {"result": Result.interrupted, "t_reached": float(frames.t[-1])}
     if damage:
         stats["damage"] = "; ".join(damage)
-    return Solution(frames, stats, root.meta, reader=reader_of_stored(root.meta, stats, problem))
+    reader = reader_of_stored(root.meta, stats, problem)
+    return Solution(frames, stats, root.meta, reader=reader, picture=lambda: _scene(problem or rebuild(root.meta)))
+
+
+def _scene(problem: Problem | None) -> Any:
+    return None if problem is None else problem.scene

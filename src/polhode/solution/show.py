@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from polhode.jax_context import warn
-from polhode.problems.rebuild import rebuild
 from polhode.viewing.page.page import document
 from polhode.viewing.page.payload import payload
 from polhode.viewing.page.server import Server
@@ -28,11 +27,10 @@ def scene_of(solution: Run) -> Scene | None:
     if "scene" in solution.meta:
         return _stored_scene(solution)
     try:
-        problem = rebuild(solution.meta)
+        scene = solution.picture() if solution.picture is not None else None
     except (ValueError, TypeError) as error:
-        warn(f"The page has charts only; the problem could not be built anew: {error}", UserWarning)
+        warn(f"The page has charts only; the problem could not be rebuilt: {error}", UserWarning)
         return None
-    scene = problem.scene if problem else None
     return scene.readable(solution.outputs) if scene else None
 
 

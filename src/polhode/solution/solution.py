@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ from polhode.systems.base import State
 if TYPE_CHECKING:
     import pandas
     import xarray
+    from matplotlib.axes import Axes
 
     from polhode.results.audit import Audit
     from polhode.results.derived_quantities import Reader
@@ -38,14 +39,11 @@ if TYPE_CHECKING:
     from polhode.storage.stored_frames import StoredFrames
 
 
-_INNER = ("saved", "reader", "classes", "checkpoint", "frames", "blocks", "columns")
+_INNER = ("saved", "reader", "classes", "picture", "checkpoint", "frames", "blocks", "columns")
 """Attributes that `dir` hides."""
 _MOST_LISTED = 20
 _INSTEAD = {
-    **dict.fromkeys(
-        ("plot", "view", "render"),
-        '`run.show()` has motion and charts; `run.to_pandas([…]).plot(x="time")` plots columns.',
-    ),
+    **dict.fromkeys(("view", "render"), '`run.show()` has motion and charts; `run.plot("crank.angle")` plots columns.'),
     **dict.fromkeys(
         ("animate", "movie", "video", "export"), "`polhode export RUN.zarr FILE.mp4` writes films of saved runs."
     ),
@@ -82,6 +80,7 @@ class Solution(eqx.Module):
     - `saved`: the frames, or the store that has them. - `checkpoint`: from which `simulate(…, initial=…)` continues.
     - `reader`: computes quantities of bodies and joints that were not saved; None without the problem.
     - `classes`: of the results of bodies, joints and forces, which declare their quantities.
+    - `picture`: returns the scene of runs whose metadata have none; None if there is none.
     """
 
     saved: Frames | StoredFrames
@@ -90,6 +89,7 @@ class Solution(eqx.Module):
     checkpoint: Any = eqx.field(static=True, default=None)
     reader: Reader | None = eqx.field(static=True, default=None)
     classes: ResultClasses = eqx.field(static=True, default=ResultClasses())
+    picture: Callable[[], Any] | None = eqx.field(static=True, default=None)
 
     @property
     def frames(self) -> Frames:
@@ -275,6 +275,27 @@ class Solution(eqx.Module):
         from polhode.solution.show import show
 
         return show((self, *others), labels, block, browser)
+
+    def plot(self, *columns: str, against: str = "time", axes: Axes | None = None) -> Axes:
+        """Draws columns with matplotlib: `run.plot("motor.torque", against="crank.angle")`.
+
+        **Arguments:**
+
+        - `columns`: names of columns or patterns, as for `to_pandas`.
+        - `against`: the column along the horizontal axis. - `axes`: to draw on, of a figure of one's own.
+
+        **Returns** the axes; their `figure` is shown in notebooks, and has `savefig`.
+
+        **Raises** KeyError, with near names, for names that fit nothing; ValueError for no columns.
+        """
+        from polhode.viewing.plots import curves
+
+        if not columns:
+            raise ValueError(
+                'Name the columns to draw, such as run.plot("crank.angle"); `run.to_pandas().columns` lists them, and '
+                '`polhode.export(run, "run.png")` draws outputs, drifts and residuals.'
+            )
+        return curves(self, columns, against, axes)
 
     def to_pandas(self, columns: str | Sequence[str] | None = None) -> pandas.DataFrame:
         """A table with one row an instant and one column a number, named like `crank.angle` and `rocker.x`.

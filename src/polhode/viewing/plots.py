@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
+from polhode.results.columns import column_units, select_columns
 from polhode.results.protocols import Run
 from polhode.viewing import text_summary
 from polhode.viewing.charts.chart_series import Chart, charts
@@ -42,6 +43,38 @@ def run(solution: Run) -> Figure:
         for axis in axes.flat[len(panels) :]:
             axis.remove()
     return figure
+
+
+def curves(solution: Run, columns: Sequence[str], against: str, axes: Axes | None) -> Axes:
+    """Columns of a run against another one, one curve each; see `Solution.plot`."""
+    across = [*select_columns(solution, against)]
+    base = across[-1]
+    if len(across) > 2 or (len(across) == 1 and against != "time"):
+        raise ValueError(f"`against` must be one column, got {against!r}, which is {', '.join(across[1:])}.")
+    values, units = select_columns(solution, [*columns, against]), column_units(solution)
+    names = [name for name in values if name not in ("time", base)]
+    if not names:
+        raise ValueError(f"There is nothing to draw against {base!r} but itself; name other columns.")
+    with matplotlib.rc_context(STYLE):
+        if axes is None:
+            axes = Figure(figsize=(6.4, 3.8), layout="constrained").subplots()
+        taken = len(axes.get_lines())
+        for k, name in enumerate(names, start=taken):
+            look = {"color": COLOURS[k % len(COLOURS)], "linestyle": DASHES[k % len(DASHES)]}
+            axes.plot(values[base], values[name], label=name, **look)
+        of_all = {units.get(name, "") for name in names}
+        label = names[0] if len(names) == 1 and not taken else ""
+        axes.set(
+            xlabel=_with_unit(base, units.get(base, "")),
+            ylabel=_with_unit(label, *of_all) if len(of_all) == 1 else label,
+        )
+        if len(axes.get_lines()) > 1:
+            axes.legend(loc="best")
+    return axes
+
+
+def _with_unit(name: str, unit: str) -> str:
+    return " in ".join(filter(None, (name, unit)))
 
 
 Curves = Mapping[str, tuple[Any, Any]]

@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from polhode.json_values import to_plain
 from polhode.result_codes import TIMES
 from polhode.viewing import unit_labels
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from polhode.results.protocols import Run
 
 _LONGEST = 90
+_MOST_COORDINATES = 40
+"""Joint coordinates that the page of a start lists."""
 _NOTHING: tuple[Any, ...] = (None, "", {}, [], ())
 """Values of parameters that are not shown."""
 _PROMISES = {
@@ -85,6 +89,21 @@ def facts(solution: Run) -> list[tuple[str, str]]:
     rows += [(key.removesuffix("_s").replace("_", " "), f"{stats[key]:.3g} s") for key in TIMES if stats.get(key)]
     parameters = meta.get("parameters", {})
     return rows + [(str(key), _short(value)) for key, value in parameters.items() if value not in _NOTHING]
+
+
+def facts_of_start(solution: Run) -> list[tuple[str, str]]:
+    """Sizes of a pose, coordinates of its joints, energies and residuals, and parameters."""
+    names = solution.meta.get("names", {})
+    rows = [("bodies", str(len(names["bodies"])))] if names.get("bodies") else []
+    positions = np.ravel(solution.outputs.get("joint_positions", ()))
+    if 0 < len(positions) <= _MOST_COORDINATES:
+        for joint, description in names.get("joints", {}).items():
+            places = description["coordinates"].items()
+            rows += [(f"{joint}.{name}", _short(float(positions[k]))) for name, k in places]
+    for part in (solution.invariants, solution.residuals):
+        scalars = ((name, np.asarray(value)) for name, value in part.items() if not isinstance(value, Mapping))
+        rows += [(name.replace("_", " "), _short(float(x.reshape(())))) for name, x in scalars if x.size == 1]
+    return [*rows, *(each for each in facts(solution) if each[0] in solution.meta.get("parameters", {}))]
 
 
 def _short(value: Any) -> str:

@@ -80,7 +80,7 @@ class BalancedQuantity(NamedTuple):
 def balances(solution: Run, columns: Mapping[str, Any]) -> Mapping[str, BalancedQuantity]:
     """Balances of a multibody run: momenta of unconstrained systems, and energy where loads do work."""
     reader = solution.reader
-    if reader is None or reader.obstacle is not None or _has_changed(solution):
+    if len(solution.t) < 2 or reader is None or reader.obstacle is not None or _has_changed(solution):
         return {}
     mechanism = reader.mechanism()
     return {} if mechanism is None else _RunBalances(solution, columns, *mechanism).balances()

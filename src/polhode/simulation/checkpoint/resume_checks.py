@@ -12,9 +12,9 @@ from polhode.checks import short_repr
 from polhode.integrators.serialisation import serialise
 from polhode.json_values import from_plain, to_plain
 from polhode.result_codes import Result
+from polhode.results.problem_description import describe_problem
 from polhode.simulation.checkpoint.checkpoint import StoredCheckpoint
 from polhode.simulation.checkpoint.identity import RunIdentity
-from polhode.simulation.metadata import describe_problem
 from polhode.simulation.save_schedule import SaveSchedule
 from polhode.simulation.step_request import StepRequest
 from polhode.simulation.stepping.step_control import StepControl

@@ -21,6 +21,7 @@ from polhode.jax_context import check_environment, inside_transformation
 from polhode.json_values import to_plain
 from polhode.problem import Problem
 from polhode.result_codes import Result
+from polhode.results.problem_description import describe_names
 from polhode.simulation.ensembles.batch import Batch
 from polhode.simulation.ensembles.compiled_members import MemberRequest
 from polhode.simulation.ensembles.dask_pool import open_dask_pool
@@ -35,7 +36,6 @@ from polhode.simulation.ensembles.statistics import Summary
 from polhode.simulation.ensembles.store import EnsembleStore
 from polhode.simulation.ensembles.store_claim import claim, create_or_open
 from polhode.simulation.loops.signals import interruption, interrupts
-from polhode.simulation.metadata import describe_names
 from polhode.simulation.run_plan import plan_steps
 from polhode.simulation.save_schedule import save_schedule
 from polhode.simulation.step_request import StepRequest

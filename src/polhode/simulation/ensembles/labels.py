@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from polhode.results.problem_description import describe_names
 from polhode.simulation.ensembles.members import Members
-from polhode.simulation.metadata import describe_names
 from polhode.simulation.save_schedule import SaveSchedule, frame_times
 from polhode.simulation.stepping.segments import Segment
 from polhode.simulation.task import Task

@@ -49,6 +49,8 @@ def _describe_run(solution: Run, scene: Scene | None, label: str, arrays: Packed
     finite = _finite(solution)
     if len(finite.t) == 0:
         raise ValueError("The run has no finite frame, so there is nothing to show.")
+    if len(finite.t) == 1 and not solution.stats.get("steps"):
+        return _describe_start(finite, scene, label, arrays)
     times, motion = (None, None) if scene is None or not scene.parts else _motion(scene, finite, arrays)
     result = solution.stats.get("result", Result.successful)
     audit = solution.audit()
@@ -71,6 +73,25 @@ def _describe_run(solution: Run, scene: Scene | None, label: str, arrays: Packed
         "scene": motion,
         "charts": charts,
         "left_out": left_out,
+    }
+
+
+def _describe_start(solution: Run, scene: Scene | None, label: str, arrays: PackedArrays) -> dict[str, Any]:
+    """A pose without curves and audit, and without what was not saved, which would have to be compiled."""
+    start = _with(solution, solution.frames, None)
+    times, picture = (None, None) if scene is None or not scene.parts else _motion(scene, start, arrays)
+    return {
+        "label": label,
+        "title": solution.meta.get("problem") or "system",
+        "subtitle": "initial state",
+        "badge": {"text": "start", "good": True},
+        "facts": text_summary.facts_of_start(solution),
+        "audit": {"sentences": [], "headings": [], "rows": [], "remarks": []},
+        "times": times or arrays.floats(np.asarray(solution.t)),
+        "unit": unit_labels.time(solution.meta),
+        "scene": picture,
+        "charts": [],
+        "left_out": [],
     }
 
 
@@ -205,5 +226,9 @@ def _finite(solution: Run) -> Run:
         good &= np.isfinite(np.asarray(leaf, dtype=float).reshape(n, -1)).all(axis=1)
     end = n if good.all() else int(np.argmin(good))
     frames = jax.tree.map(lambda x: x[:end], solution.frames)
+    return _with(solution, frames, solution.reader)
+
+
+def _with(solution: Run, frames: Any, reader: Any) -> Run:
     solution_type: Any = type(solution)
-    return solution_type(frames, solution.stats, solution.meta, reader=solution.reader, classes=solution.classes)
+    return solution_type(frames, solution.stats, solution.meta, reader=reader, classes=solution.classes)

@@ -23,6 +23,7 @@ function load(shown, buffer, live) {
   $("reports").replaceChildren(...runs.flatMap((run) => reportOf(run, several)));
   const moving = runs.filter((run) => run.scene);
   document.body.classList.toggle("still", !moving.length);
+  document.body.classList.toggle("start", runs.every((run) => run.moments.length === 1));
   if (moving.length && !stage.load(moving)) { $("nogl").hidden = false; $("hint").hidden = true; runs.forEach((run) => { run.scene = null; }); }
   clock.load(Math.min(...runs.map((run) => run.moments[0])), Math.max(...runs.map((run) => run.moments.at(-1))), first.unit, live);
   plots.load(runs, shown.colours);
