@@ -148,6 +148,7 @@ def test_a_rod_touches_itself_but_not_its_neighbours():
     assert not np.any(np.asarray(forces)[4:-6])
 
 
+@pytest.mark.exhaustive
 def test_the_floor_carries_all_of_a_rod():
     model = ph.Model(gravity=(0, 0, -9.81))
     model.ground.add_shape(ph.shapes.Plane(name="floor"))

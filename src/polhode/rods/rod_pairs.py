@@ -174,7 +174,7 @@ class RodPairs(AbstractNearForces):
         blocks = self._sum(motion, own, jnp.zeros((4, 6, 6)))
         R = [take(motion.poses.R, rows) for rows in self._ends]
         pairs = itertools.product(range(2), repeat=2)
-        return jnp.stack([_turned(R[i], blocks[:, 2 * i + j], R[j]) for i, j in pairs], axis=1)
+        return jnp.stack([_in_body_frames(R[i], blocks[:, 2 * i + j], R[j]) for i, j in pairs], axis=1)
 
     def _sum(self, motion: Motion, of: Callable[[_Pair, Touch], Any], zero: Any) -> Any:
         """Sums over all points of contact of each edge of what they contribute to it, stacked."""
@@ -317,7 +317,7 @@ def _with_pair(total: Any, here: MovingEdge, there: MovingEdge, of: Callable[[_P
     return jax.lax.cond(span.last > span.first, add, lambda total: total, total)
 
 
-def _turned(R: Array, blocks: Array, S: Array) -> Array:
+def _in_body_frames(R: Array, blocks: Array, S: Array) -> Array:
     """Blocks of vectors in the inertial frame as blocks of those in body frames."""
     parts = blocks.reshape(-1, 2, 3, 2, 3)
     return jnp.einsum("nji,najbk,nkl->naibl", R, parts, S).reshape(-1, 6, 6)

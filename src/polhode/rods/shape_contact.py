@@ -109,9 +109,9 @@ class EdgeSurface(AbstractForceElement):
     def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
         del t
         places, weights = self.points(poses)
-        return self._loads(poses, twists, places, weights, self._pressed)
+        return self._loads(poses, twists, places, weights, self._push_force)
 
-    def _pressed(self, gap: Scalar, normal: Vector3, relative: Vector3) -> Vector3:
+    def _push_force(self, gap: Scalar, normal: Vector3, relative: Vector3) -> Vector3:
         return self.law.force(gap, normal, relative)
 
     def _loads(self, poses: Poses, twists: Twists, places: Array, weights: Array, law: Any) -> tuple[Wrench, ...]:
@@ -197,7 +197,7 @@ class RodShapeContact(AbstractForce):
     def place(self, poses: Poses) -> EdgeSurface:
         radius, law = jnp.asarray(self.radius, float), LineLaw.of(self.rule)
         tips = None if self.tips is None else jnp.asarray(self.tips, float)
-        curvature = 1 / (radius + self.shape.rounding)
+        curvature = 1 / (radius + self.shape.section_radius)
         element = EdgeSurface(self.edge, radius, tips, self.shape, curvature, law, jnp.zeros(()))
         return dataclasses.replace(element, depth=jax.lax.stop_gradient(self._depth(element, poses)))
 

@@ -40,7 +40,7 @@ class Capsule(AbstractConvex):
         return self.half + self.radius
 
     @property
-    def rounding(self) -> Float[Array, ""]:
+    def section_radius(self) -> Float[Array, ""]:
         return self.radius
 
     @property

@@ -42,7 +42,7 @@ class Cylinder(AbstractConvex):
         return root(self.half**2 + self.radius**2)
 
     @property
-    def rounding(self) -> Float[Array, ""]:
+    def section_radius(self) -> Float[Array, ""]:
         return self.radius
 
     @property

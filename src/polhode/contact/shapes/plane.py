@@ -52,5 +52,5 @@ class Plane(AbstractShape):
         return jnp.asarray(np.inf)
 
     @property
-    def rounding(self) -> Float[Array, ""]:
+    def section_radius(self) -> Float[Array, ""]:
         return jnp.asarray(np.inf)

@@ -101,7 +101,7 @@ class AbstractShape(eqx.Module):
         """Radius of a sphere about `position` that holds the shape; infinite for planes."""
 
     @property
-    def rounding(self) -> Float[Array, ""]:
+    def section_radius(self) -> Float[Array, ""]:
         """Least radius of its sections, where these are circles; infinite for planes, 0 for shapes with edges."""
         return jnp.zeros(())
 

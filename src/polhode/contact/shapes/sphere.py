@@ -32,7 +32,7 @@ class Sphere(AbstractConvex):
         return self.radius
 
     @property
-    def rounding(self) -> Float[Array, ""]:
+    def section_radius(self) -> Float[Array, ""]:
         return self.radius
 
     @property

@@ -51,7 +51,9 @@ class Balance(eqx.Module):
             # The power of damping in flexible bodies isn't computed.
             return False
         return (
-            bool(self.nonconservative or self._rubbing) or not coordinates.conservative or self.system.mechanism.driven
+            bool(self.nonconservative or self._lossy_forces)
+            or not coordinates.conservative
+            or self.system.mechanism.driven
         )
 
     @property
@@ -62,11 +64,11 @@ class Balance(eqx.Module):
     @property
     def brief_work(self) -> bool:
         """Whether loads without a potential may act within a few steps only."""
-        own = self.system.coordinates.brief or bool(self._rubbing)
+        own = self.system.coordinates.brief or bool(self._lossy_forces)
         return own or any(self.system.mechanism.forces[k].elements.brief for k in self.nonconservative)
 
     @property
-    def _rubbing(self) -> tuple[AbstractNearForces, ...]:
+    def _lossy_forces(self) -> tuple[AbstractNearForces, ...]:
         """Forces between what comes near that have damping or friction."""
         return tuple(forces for forces in self.system.mechanism.near_forces if not forces.conservative)
 
@@ -141,7 +143,7 @@ class Balance(eqx.Module):
         """Power into the mechanism, except the rate of potentials."""
         system, forces = self.system, self.system.mechanism.forces
         total = sum((self._power_of(forces[k], t, motion) for k in self.nonconservative), start=jnp.zeros(()))
-        for near in self._rubbing:
+        for near in self._lossy_forces:
             total = total + self._power_of_near(near, motion)
         if not system.coordinates.conservative:
             total = total + system.coordinates.power(t, q, v)
