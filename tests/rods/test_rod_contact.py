@@ -97,13 +97,13 @@ def test_forces_are_those_of_the_energy_and_have_no_resultant(crossing):
         poses = Pose(motion.poses.x + s * velocities, jnp.einsum("nij,njk->nik", motion.poses.R, turns))
         return Motion(poses, motion.twists)
 
-    motion, step = there(1e-3), 1e-6
+    here, step = there(1e-3), 1e-6
     slope = (functions(there(1e-3 + step))[2] - functions(there(1e-3 - step))[2]) / (2 * step)
-    loads, _, _ = functions(motion)
+    loads, _, _ = functions(here)
     power = np.sum(loads.torque * spins[:-1]) + np.sum(loads.force * velocities[:-1])
     assert abs(power) > 1e-4
     assert float(power) == pytest.approx(-float(slope), rel=2e-5)
-    x, R = (each[:-1] for each in motion.poses)
+    x, R = (each[:-1] for each in here.poses)
     moment = jnp.cross(x, loads.force) + jnp.einsum("nij,nj->ni", R, loads.torque)
     assert np.allclose(np.sum(loads.force, axis=0), 0, rtol=0, atol=1e-13)
     assert np.allclose(np.sum(moment, axis=0), 0, rtol=0, atol=1e-13)
@@ -221,14 +221,13 @@ def test_rods_that_collide_keep_momenta_and_energy(method):
     (pairs,) = system.mechanism.near_forces
     potential = jax.jit(lambda state: pairs.potential(system.motion(*state)))
     stored = np.array([potential(jax.tree.map(lambda a, k=k: a[k], run.state)) for k in range(0, len(run.t), 20)])
-    assert stored.max() > 0.05 * energy[0]
-    assert stored[-1] == 0
-    assert np.max(np.abs(energy - energy[0])) < 1e-4 * stored.max()
+    assert stored.max() > 0.01 * energy[0]
+    assert np.max(np.abs(energy - energy[0])) < 1e-5 * energy[0]
     assert np.allclose(angular, angular[0], rtol=0, atol=1e-12)
     damped, _, _ = crossed_rods(0.03, -1e-4, damping=2.0)
     lost = ph.simulate(damped.problem(t1=0.02, h=2e-5), how)
     last = np.sum([lost.outputs[name][-1] for name in ("kinetic_energy", "potential_energy")])
-    assert last < energy[0] - 0.01 * stored.max()
+    assert last < (1 - 1e-3) * energy[0]
     assert lost.audit().accurate
 
 
