@@ -236,10 +236,10 @@ def _pairs_of_rule(layout: AbstractLayout, pairs: Sequence[tuple[Rod, Rod, Conta
         turn=join(
             [jnp.full(len(rod.edges), s[-1] if rod.closed else jnp.inf) for rod, s in zip(rods, along, strict=True)]
         ),
-        rod=np.repeat(np.arange(len(rods), dtype=np.int32), [len(rod.edges) for rod in rods]),
-        opens=tip(0),
-        closes=tip(-1),
-        touches=touches,
+        rod=jnp.asarray(np.repeat(np.arange(len(rods), dtype=np.int32), [len(rod.edges) for rod in rods])),
+        opens=jnp.asarray(tip(0)),
+        closes=jnp.asarray(tip(-1)),
+        touches=jnp.asarray(touches),
     )
     clamped = np.array([k for k, body in enumerate(bodies) if body.kind == "ground"], int)
     clamps = [Pose(rod.places.x[k], rod.places.R[k])

@@ -41,7 +41,11 @@ def contact_forces(system: MultibodySystem, rod: Rod, other: Rod | Body) -> Call
     edges = [tuple(rows.get(body.name, len(rows)) for body in (edge.first, edge.second)) for edge in rod.edges]
     number = {ends: k for k, ends in enumerate(edges)}
     if isinstance(other, Rod):
-        pairs = [_between(forces, rod, other, rows) for forces in system.mechanism.near_forces]
+        pairs = [
+            _between(forces, rod, other, rows)
+            for forces in system.mechanism.near_forces
+            if isinstance(forces, RodPairs)
+        ]
         evaluate = [each for each in pairs if each is not None]
     else:
         place = rows.get(other.name, len(rows))
@@ -93,8 +97,8 @@ def _between(
     a, b = names.index(rod.name), names.index(other.name)
     if not np.asarray(pairs.table.touches)[a, b]:
         return None
-    touches = np.zeros_like(pairs.table.touches)
+    touches = np.zeros(pairs.table.touches.shape, bool)
     touches[a, b] = touches[b, a] = True
-    only = dataclasses.replace(pairs, table=dataclasses.replace(pairs.table, touches=touches))
+    only = dataclasses.replace(pairs, table=dataclasses.replace(pairs.table, touches=jnp.asarray(touches)))
     own = np.flatnonzero(np.asarray(pairs.table.rod) == a)
     return lambda t, motion: only.edge_forces(motion)[own]

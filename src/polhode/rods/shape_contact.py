@@ -206,7 +206,7 @@ class RodShapeContact(AbstractForce):
         speed = self.rule.impact_speed
         if speed is None:
             speeds = jnp.asarray(self.second.u) - jnp.asarray(self.body.u)
-            fall = jnp.clip(element.gap(poses[2], element.line(poses).point(0.5))[0], 0.0, 1e6)
+            fall = jnp.clip(element.gap(poses[2], element.line(poses).point(jnp.asarray(0.5)))[0], 0.0, 1e6)
             square = speeds @ speeds + 2 * self.gravity * fall
         else:
             square = jnp.asarray(speed, float) ** 2
