@@ -54,7 +54,7 @@ STANDING = {
         Robot(DATA, "anymal_c_simple_description/urdf/anymal.urdf", floating=True), 500.0, 20.0, waves=True
     ),
     "quadruped": Standing(Robot("dm_control", "suite/quadruped.xml"), 500.0, 20.0),
-    "spot": Standing(Robot("robosuite", "robots/spot/robot.xml"), 500.0, 20.0, gravity=False),
+    "spot": Standing(Robot("robosuite", "robots/spot/robot.xml"), 500.0, 20.0, room=4, gravity=False),
     "talos": Standing(Robot(DATA, "talos_data/robots/talos_reduced.urdf", floating=True), 5000.0, 100.0),
 }
 

@@ -24,6 +24,8 @@ from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.loops import loop_code
 from polhode.compiler.loops.row_map import RowMap
 from polhode.compiler.trace import on_scalars, trace
+from polhode.linalg import branches
+from polhode.linalg.blocks import dense_block
 
 COMPILER = shutil.which("cc") or ""
 FLAGS = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-Wno-unused", "-ffp-contract=off", "-fPIC", "-shared")
@@ -184,6 +186,44 @@ def test_loops_and_branches_of_programs_on_scalars(tmp_path):
     expected = [np.asarray(x, float).ravel() for x in jax.tree.leaves(function(jnp.asarray(values)))]
     np.testing.assert_allclose(c[:-1].view(float), np.concatenate(expected)[:-1], rtol=1e-14)
     assert c[-1] == expected[-1]
+
+
+def test_eliminations_of_trees_have_the_bytes_of_machine_code_and_of_single_operations(tmp_path, monkeypatch):
+    monkeypatch.setattr(branches, "_LOOPED_UPDATES", 0)
+    monkeypatch.setattr(branches, "_LARGER", 9)
+    parents = [-1, 0, 1, 0, 3, 3, -1, 6]
+    sets = [np.array([0])]
+    for k, parent in enumerate(parents[1:], 1):
+        sets.append(np.append(sets[parent] if parent >= 0 else np.zeros(0, int), k))
+    # A force between branches, whose carriers are not all coupled.
+    solver = branches.BranchKKT.of(8, [*sets, np.array([2, 5])], [], 30)
+    A = np.zeros((8, 8))
+    for numbers in sets:
+        A[np.ix_(numbers, numbers)] += np.random.default_rng(3).standard_normal((len(numbers), len(numbers)))
+    A[2, 5] = A[5, 2] = 0.3
+    A += 9 * np.eye(8)
+
+    def function(x):
+        factors = solver.factor(dense_block(A * x[:, None]), (), ())
+        return factors.lu, solver.solve(factors, x, jnp.zeros(0))[0]
+
+    values = np.linspace(0.5, 1.5, 8)
+    program = on_scalars(trace(function, values), values)
+    assert [o.name for o in program.operations].count("elimination") == 1
+    monkeypatch.setattr(branches, "_LOOPED_UPDATES", np.inf)
+    one_by_one = on_scalars(trace(function, values), values)
+    assert "elimination" not in [o.name for o in one_by_one.operations]
+    functions = []
+    for each in (program, one_by_one):
+        k, pointers = BlockBuilder(), pointers_of(("x", "out"))
+        for n, x in enumerate(k.call(each, list(values))):
+            k.store(pointers["out"], (n,), (1,), x)
+        functions.append(Function(pointers, k.block, np.int64(7)))
+    native, c = both(functions[0], tmp_path, 72)
+    single = np.zeros(72, np.int64)
+    compile_function(functions[1])(np.zeros(1, np.int64), single)
+    np.testing.assert_array_equal([native, c], [single, single])
+    np.testing.assert_allclose((A * values[:, None]) @ single[64:].view(float), values, rtol=1e-12)
 
 
 def test_procedures_have_the_bytes_of_machine_code(tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ BELOW = {"polhode.jax_context", "polhode.private_files"}
 
 FOR_ALL = {
     "batched_function", "cache", "fingerprint", "numpy_jit", "native_jit", "numpy.eager", "placement",
-    "primitives.backend_query", "primitives.row_loop",
+    "primitives.backend_query", "primitives.elimination", "primitives.row_loop",
 }  # fmt: skip
 FOR_SOLUTIONS = {"primitives.implicit_solution"}
 FOR_SIMULATION = {"compile_report", "llvm.types", "loops", "number_pattern", "scalars", "size_limits", "xla"}

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from programs import PROGRAMS, A, V
 
+from polhode.compiler.loops.row_map import RowMap
 from polhode.compiler.scalars.cost import cost
 from polhode.compiler.scalars.flat_lists import split
 from polhode.compiler.scalars.traced_function import TracedFunction
+from polhode.compiler.trace import on_scalars, trace
 from polhode.compiler.xla import scalar_backend
 from polhode.compiler.xla.entry_points import scalarise
 
@@ -43,6 +45,19 @@ def test_equal_expressions_are_one_operation():
     program = TracedFunction(lambda v: (v * v + 1, v * v + 1), V)
     text = jax.jit(lambda v: program(split(v))).lower(V).as_text()
     assert text.count("stablehlo.multiply") == 3
+
+
+def test_sums_with_negative_terms_are_differences():
+    x, y = np.array([0.0, -0.0, 1e300, -2.5]), np.array([-0.0, 0.0, 3.0, 0.1])
+
+    def fun(x, y):
+        return jnp.stack([x + -y, -x + y, x - -y, -x - y, -x + -y])
+
+    program = on_scalars(trace(fun, x, y), x, y)
+    # Only one sum has none but negative terms.
+    assert [o.name for o in program.operations].count("neg") == 4
+    rows = RowMap.of(lambda _, row: fun(*row), (), (x, y))
+    assert np.asarray(rows((), (x[None], y[None]))[0]).tobytes() == np.asarray(fun(x, y)).tobytes()
 
 
 def test_batch_and_derivatives_of_a_scalar_program():

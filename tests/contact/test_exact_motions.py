@@ -6,6 +6,7 @@ from reference_problems import DOWN, G, about_y, energy, on_floor, position, til
 from scipy.integrate import solve_ivp
 
 import polhode as ph
+from polhode.contact.shape_contacts import ShapeContacts
 
 
 def simulate(model, t1, h, method="moreau", **options):
@@ -59,6 +60,26 @@ def test_elliptic_friction_takes_the_most_energy():
     errors = [np.abs(velocity(simulate(puck, 0.3, h))[-1, :2] - exact.y[:, -1]).max() for h in (0.01, 0.005)]
     assert errors[0] < 1e-4
     assert 3.9 < errors[0] / errors[1] < 4.1
+
+
+@pytest.mark.exhaustive
+def test_what_sticks_from_the_start_is_not_searched_for_locks(monkeypatch):
+    """A rod that falls over about its foot, with the friction that would lock it if it slid."""
+    looks, kinematics = [], ShapeContacts.kinematics
+    monkeypatch.setattr(ShapeContacts, "kinematics", lambda *args: looks.append(0) or kinematics(*args))
+    model, r, a = ph.Model(gravity=DOWN), 0.01, np.radians(70)
+    model.ground.add_shape(ph.shapes.Plane(point=(0, 0, -r), name="floor"))
+    rod = model.add_body(
+        mass=1.0, inertia=(1e-6, 1 / 3, 1 / 3), position=(np.cos(a), 0, np.sin(a)), rotation=about_y(a), name="body"
+    )
+    rod.add_shape(ph.shapes.Sphere(r, position=(1, 0, 0), name="foot"))
+    model.contacts(friction=2.5)
+    solution = simulate(model, 0.02, 5e-4)
+    assert np.all(solution.contacts["floor", "foot"].mode[1:] == "stick")
+    looks.clear()
+    assert "locked it" not in str(solution.audit())
+    # The start, and what finds forces that are not determined.
+    assert 0 < len(looks) <= 5 < len(solution.t)
 
 
 @pytest.mark.exhaustive

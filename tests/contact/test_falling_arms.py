@@ -71,9 +71,12 @@ def capsules_over_boxes(seed: int) -> ph.Model:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(("seed", "end"), [(0, 0.76), (7, 1.5), (8, 0.36)])
+@pytest.mark.parametrize(("seed", "end"), [(0, 0.76), (6, 0.65), (7, 1.5), (8, 0.36)])
 def test_arms_that_wedge_rock_and_slide_go_on(seed, end):
-    """Runs ended where a link wedges a box, where a box rocks on an edge, and where it slides on noisy gaps."""
+    """Runs ended where a link wedges a box, where a box rocks on an edge, and where it slides on noisy gaps.
+
+    In 6 impulses of wedged bodies exist, but Newton's method didn't find them.
+    """
     run = ph.simulate(capsules_over_boxes(seed).problem(t1=end, h=0.005))
     assert run.stats["result"] == ph.Result.successful
     assert np.isclose(run.t[-1], end)

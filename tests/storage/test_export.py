@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import xarray as xr
 import polhode as ph
 from polhode.problems.rebuild import rebuild
 from polhode.solution import export
+from polhode.solution.picture import Picture
 from polhode.solution.solution import Solution
 
 
@@ -50,6 +52,7 @@ def test_html_falls_back_to_charts(tmp_path, spin_solution):
     export(spin_solution, tmp_path / "run.html")
     assert '"scene": null' in (tmp_path / "run.html").read_text()
     odd = Solution(spin_solution.frames, spin_solution.stats, {**spin_solution.meta, "problem": "heavy-top"})
+    odd = dataclasses.replace(odd, picture=Picture(odd.meta))
     with pytest.warns(UserWarning, match="charts only"):
         export(odd, tmp_path / "run.html")
 

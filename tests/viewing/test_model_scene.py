@@ -28,13 +28,33 @@ def swing():
 
 def test_bodies_are_boxes_of_their_inertia():
     model, turn = swing()
-    box, ball = model_scene.to_dict(model, ["body-1", "point-1"])["bodies"]
+    box, ball, *limbs = model_scene.to_dict(model, ["body-1", "point-1"])["bodies"]
     order = np.argsort(box["size"])
     np.testing.assert_allclose(np.array(box["size"])[order], EDGES, rtol=1e-12)
     drawn = np.array(box["turn"])
     np.testing.assert_allclose(np.abs(drawn[:, order]), np.abs(turn), atol=1e-12)
     assert np.linalg.det(drawn) == pytest.approx(1.0)
     assert (ball["shape"], ball["row"]) == ("ellipsoid", 1)
+    # To the hinge, 1 from the centre, and to the spring, half of that, both of which lie outside of the box.
+    assert [limb["shape"] for limb in limbs] == ["capsule", "capsule"]
+    np.testing.assert_allclose([limb["at"] for limb in limbs], [[-0.5, 0, 0], [0.25, 0, 0]], atol=1e-15)
+    np.testing.assert_allclose([limb["size"][2] - limb["size"][0] for limb in limbs], [1.0, 0.5], rtol=1e-12)
+
+
+def test_round_bodies_are_round_and_none_hides_what_it_carries():
+    model = ph.Model()
+    model.add_body(mass=2.0, inertia=(0.05, 0.09, 0.05), name="wheel")
+    model.add_body(mass=1.0, inertia=(0.1, 0.1, 0.1), position=(2, 0, 0), name="ball")
+    block = model.add_body(mass=1.0, inertia=(100, 110, 120), position=(0, 2, 0), name="block")
+    model.add(ph.joints.Revolute(model.ground, block, point=(0, 1.5, 0), axis=(0, 0, 1)))
+    cylinder, sphere, box, *_ = model_scene.to_dict(model, ["wheel", "ball", "block"])["bodies"]
+    assert (cylinder["shape"], sphere["shape"], box["shape"]) == ("cylinder", "ellipsoid", "box")
+    radius, length = cylinder["size"][0] / 2, cylinder["size"][2]
+    assert 2.0 * radius**2 / 2 == pytest.approx(0.09)
+    assert 2.0 * (radius**2 / 4 + length**2 / 12) == pytest.approx(0.05)
+    np.testing.assert_allclose(np.abs(np.array(cylinder["turn"])[:, 2]), (0, 1, 0), atol=1e-12)
+    assert sphere["size"] == pytest.approx([2 * np.sqrt(2.5 * 0.1)] * 3)
+    assert max(box["size"]) == pytest.approx(2 * 1.2 * 0.5)
 
 
 def test_inertia_that_no_box_has_still_has_a_thickness():
@@ -57,13 +77,11 @@ def test_the_scene_of_a_model_is_stored_and_follows_its_bodies(tmp_path):
     assert scene.up == (0.0, 1.0, 0.0)
     motion = sample(scene, solution)
     positions, rotations = (np.asarray(solution.outputs[name]) for name in ("positions", "rotations"))
-    assert [part.name for part in scene.parts if isinstance(part, Body)] == ["body-1", "point-1"]
-    np.testing.assert_allclose(motion.positions, np.moveaxis(positions, 1, 0), atol=1e-15)
-    joints, springs = motion.lines
-    assert [part.name for part in scene.parts if isinstance(part, Line)] == ["joints", "springs"]
-    # From the hinge, which stays where it is, to the centre; from the corner to the mass point.
-    np.testing.assert_allclose(joints[:, 0], 0, atol=1e-9)
-    np.testing.assert_allclose(joints[:, 1], positions[:, 0], atol=1e-15)
+    assert [part.name for part in scene.parts if isinstance(part, Body)] == ["body-1", "point-1", "body-1", "body-1"]
+    np.testing.assert_allclose(motion.positions[:2], np.moveaxis(positions, 1, 0), atol=1e-15)
+    (springs,) = motion.lines
+    assert [part.name for part in scene.parts if isinstance(part, Line)] == ["springs"]
+    # From the corner to the mass point.
     np.testing.assert_allclose(springs[:, 0], positions[:, 0] + 0.5 * rotations[:, 0, :, 0], atol=1e-12)
     np.testing.assert_allclose(springs[:, 1], positions[:, 1], atol=1e-15)
     np.testing.assert_array_equal(solution.outputs["height"], positions[:, 0, 1])

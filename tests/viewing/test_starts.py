@@ -1,5 +1,7 @@
 """Problems before they run: their start as a run of one frame, on a page; and curves of runs with matplotlib."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -80,3 +82,8 @@ def test_columns_are_drawn_against_each_other(problem):
         run.plot("hinge.angel")
     with pytest.raises(ValueError, match="one column"):
         run.plot("hinge.rate", against="arm")
+
+
+def test_copies_of_runs_in_other_processes_have_their_scene():
+    run = pickle.loads(pickle.dumps(ph.simulate(ph.problems.get("heavy-top"), t1=0.01)))
+    assert scene_of(run) is not None

@@ -117,17 +117,16 @@ class AbstractNormaliser(abc.ABC):
         return None if kind is None else self._kinds.setdefault(kind, len(self._kinds))
 
     def _apply(self, step: _Step, inputs: list[Any]) -> Sequence[Any]:
-        if step.callee is not None:
-            return self._inline(step.callee, inputs)
         if step.is_identity:
             return inputs
         if step.kind is None:
-            return self._new(step.eqn, inputs)
+            return self._new(step.eqn, inputs) if step.callee is None else self._inline(step.callee, inputs)
         # Every constant is one array.
         key = step.kind, *[x if type(x) is Value else id(x) for x in inputs]
         results = self._results.get(key)
         if results is None:
-            results = self._results[key] = self._new(step.eqn, inputs)
+            new = self._new(step.eqn, inputs) if step.callee is None else self._inline(step.callee, inputs)
+            results = self._results[key] = new
         return results
 
     def _new(self, eqn: Any, inputs: list[Any]) -> Sequence[Any]:

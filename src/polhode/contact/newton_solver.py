@@ -60,11 +60,17 @@ class Search(NamedTuple):
 
 
 def newton(
-    problem: UnitProblem, start: Search, size: Array, tolerance: float, floor: Array, limit: Array | int
+    problem: UnitProblem,
+    start: Search,
+    size: Array,
+    tolerance: float,
+    floor: Array,
+    limit: Array | int,
+    stiffness: Array | float = 1.0,
 ) -> Search:
     """At most `limit` iterations from `start`, until the residual is below the tolerance times `size`.
 
-    While compliance counts, until it is below `floor`.
+    While compliance counts, until it is below `floor`. At the end, linear equations have it divided by `stiffness`.
     """
     goal = tolerance * size
 
@@ -72,7 +78,7 @@ def newton(
         unsolved = search.residual > jnp.where(search.softness > 0, floor, goal)
         return unsolved & (search.iterations < start.iterations + limit) & ~search.stalled
 
-    return jax.lax.while_loop(more, lambda search: _iterate(problem, search, size, goal, floor), start)
+    return jax.lax.while_loop(more, lambda search: _iterate(problem, search, size, goal, floor, 1 / stiffness), start)
 
 
 def tangent_solver(
@@ -106,14 +112,16 @@ def _apply_tangent(problem: UnitProblem, projection: Projection, d: Impulses) ->
     return d - jnp.sum(projection.derivative * change[:, None], axis=2)
 
 
-def _iterate(problem: UnitProblem, search: Search, size: Array, goal: Array, floor: Array) -> Search:
+def _iterate(
+    problem: UnitProblem, search: Search, size: Array, goal: Array, floor: Array, least: Array | float
+) -> Search:
     z, level = search.z, search.softness
     compliance = level * COMPLIANCE * problem.softness
     soft_velocities = lambda z: velocities(problem, z) + compliance * z  # noqa: E731
     F_at = lambda z: residual(problem, z, soft_velocities(z))  # noqa: E731
     projection = linearise(problem, z, soft_velocities(z))
     F = z - projection.value
-    solve, determined = tangent_solver(problem, projection, jnp.maximum(level, 1.0))
+    solve, determined = tangent_solver(problem, projection, jnp.where(level > 0, jnp.maximum(level, 1.0), least))
     z1, F1, lower = _line_search(F_at, z, F, solve(F, 0), goal)
     bold = search.since < _BOLD
     z1, left = jnp.where(lower | bold, z1, z), jnp.max(jnp.abs(F1))

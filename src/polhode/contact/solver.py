@@ -25,6 +25,8 @@ class _Round(NamedTuple):
     - `sweeps`, `periods`: of Gauss–Seidel's method and of the ADMM before it.
     - `softness`: with which it begins: 1 for impulses of least norm, more for a continuation to them, 0 for any.
     - `factor`: of the steps in the proximal form. - `limit`: of iterations.
+    - `stiffness`: by which the compliance of linear equations is divided.
+    - `smoothing`: the energy κ of smoothed laws, relative to that of impulses; the next round begins at their solution.
     """
 
     sweeps: int = 0
@@ -32,12 +34,25 @@ class _Round(NamedTuple):
     softness: float = 0.0
     factor: float = 1.0
     limit: int = 40
+    stiffness: float = 1.0
+    smoothing: float = 0.0
+
+
+_STIFF = 1e4
+"""Slips far below the compliance decide which of redundant contacts slide: a correction by its reciprocal finds them,
+where round-off of linear equations, larger by the same factor, is still small."""
+
+_SMOOTHING_STAGES = tuple(_Round(limit=6, stiffness=_STIFF, smoothing=10.0**-k) for k in range(16))
+"""A path on which all contacts act on each other from the start. Of bodies wedged between others, Newton's method with
+the laws alone finds the solution from one start in a hundred, at its end from nearly every one."""
 
 
 _ROUNDS = (
     _Round(softness=1.0, limit=8),
     _Round(softness=CONTINUATION, limit=60),
     _Round(),
+    *_SMOOTHING_STAGES,
+    _Round(stiffness=_STIFF),
     _Round(sweeps=30),
     _Round(sweeps=100, factor=0.3),
     _Round(sweeps=300, factor=3.0),
@@ -62,7 +77,7 @@ _BLURRED = COMPLIANCE
 nor as sticking. Corners of a block that rocks on an edge have such slips, by the turning within a step."""
 
 _EXACT_ROUNDS = 3
-"""Rounds after which such a residual ends the search."""
+"""Rounds after which such a residual ends the search: not before, nor on the path of smoothed laws."""
 
 _SAME = 1e-13
 """Relative residual of a guess that is the solution: that of bodies at rest, in every step."""
@@ -99,6 +114,8 @@ def _search(problem: UnitProblem, start: Impulses, tolerance: float) -> tuple[Se
     size = jnp.where(alone > 0, alone, 1.0)
     goal, floor = tolerance * size, _ROUND_OFF * size
     table = [jnp.asarray(column) for column in zip(*_ROUNDS, strict=True)]
+    # Without any, smoothed laws are the laws themselves.
+    own_smoothing = jnp.zeros(()) if problem.smoothing is None else problem.smoothing
     first, warm = _FIRST_SWEEPS[len(start) > 8], jnp.any(start != 0)
 
     def rest(z: Impulses) -> Array:
@@ -106,24 +123,28 @@ def _search(problem: UnitProblem, start: Impulses, tolerance: float) -> tuple[Se
 
     def more(loop: tuple[Array, Search, Impulses]) -> Array:
         count, search, _ = loop
-        later = jnp.where(count < _EXACT_ROUNDS, goal, _goal(search, tolerance, _INCONSISTENT) * size)
+        on_path = (count > _EXACT_ROUNDS) & (count <= _EXACT_ROUNDS + len(_SMOOTHING_STAGES))
+        exact = (count < _EXACT_ROUNDS) | on_path
+        later = jnp.where(exact, goal, _goal(search, tolerance, _INCONSISTENT) * size)
         return (count < len(_ROUNDS)) & (search.residual > jnp.where(count == 0, _SAME * size, later))
 
     def attempt(loop: tuple[Array, Search, Impulses]) -> tuple[Array, Search, Impulses]:
         count, best, z = loop
         place = jnp.where(warm & ((count == 1) | (count == 2)), 3 - count, count)
-        sweeps, periods, softness, factor, limit = (column[place] for column in table)
+        sweeps, periods, softness, factor, limit, stiffness, smoothing = (column[place] for column in table)
         z = gauss_seidel(problem, z, jnp.where(count == 0, first, sweeps))
         z = admm(problem, z, periods)
         begin = Search.begin(z, rest(z), softness, best.iterations)
         end = newton(
-            problem._replace(step=factor * problem.step),
+            problem._replace(step=factor * problem.step, smoothing=own_smoothing + smoothing * size**2),
             begin,
             size,
             tolerance,
             floor,
             jnp.where(warm & (count == 0), _WARM_LIMIT, limit),
+            stiffness,
         )
+        z = jnp.where(smoothing > 0, end.z, z)
         end = end._replace(residual=rest(end.z))
         lower = end.residual < best.residual
         best = jax.tree.map(lambda new, old: jnp.where(lower, new, old), end, best)

@@ -6,12 +6,12 @@ import abc
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
-import equinox as eqx
 import numpy as np
 from jaxtyping import Array
 
 from polhode import checks
 from polhode.checks import short_repr
+from polhode.modules import Module
 from polhode.systems.base import AbstractSystem, State
 
 
@@ -62,7 +62,7 @@ def plain_number(name: str, value: Any, meaning: str) -> float:
     return number
 
 
-class AbstractIntegrator(eqx.Module):
+class AbstractIntegrator(Module):
     """A one-step map on the state of a system.
 
     Class variables tell `simulate`, the audit and the tests what to expect:

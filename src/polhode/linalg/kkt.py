@@ -10,12 +10,13 @@ import equinox as eqx
 from jaxtyping import Array, Float
 
 from polhode.linalg.blocks import Matrix
+from polhode.modules import Module
 
 Factors = Any
 """Data of a factorisation: a pytree of arrays, so that a carry can hold it from step to step."""
 
 
-class AbstractKKT(eqx.Module):
+class AbstractKKT(Module):
     r"""Solves $\begin{pmatrix}A & P^T\\ Q & -E\end{pmatrix}\begin{pmatrix}x\\ \lambda\end{pmatrix} =
     \begin{pmatrix}r\\ s\end{pmatrix}$ for matrices of one sparsity.
 

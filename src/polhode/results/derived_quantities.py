@@ -7,13 +7,13 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import equinox as eqx
 import numpy as np
 from jaxtyping import Array
 
 from polhode.assembly.name_table import NameTable
 from polhode.contact.sparse.listed_contacts import ListedContacts
 from polhode.integrators.nonsmooth.contact_record import record_length
+from polhode.modules import Module
 from polhode.multibody.measurements.joints import EFFORTS
 from polhode.multibody.system import MultibodySystem
 from polhode.results.observer import BatchedObserver
@@ -28,7 +28,7 @@ _ROWS = 256
 """Frames that are evaluated together where there is no machine code."""
 
 
-class ConvertedObserver(eqx.Module):
+class ConvertedObserver(Module):
     """An observer of states (q, v), applied to states of the system that a method integrates."""
 
     observer: Callable[..., dict[str, Array]]
@@ -38,7 +38,7 @@ class ConvertedObserver(eqx.Module):
         return self.observer(t, *self.convert(state), *multipliers)
 
 
-class StateConversion(eqx.Module):
+class StateConversion(Module):
     """Conversion of states of a method to (q, v)."""
 
     conversion: Converted

@@ -12,6 +12,7 @@ from jaxtyping import Array
 
 from polhode.compiler.batched_function import BatchedFunction
 from polhode.frames import Frames
+from polhode.modules import Module
 from polhode.systems.base import AbstractSystem, Observable, State
 
 
@@ -23,7 +24,7 @@ class Observation(NamedTuple):
     residuals: dict[str, Any]
 
 
-class Observer(eqx.Module):
+class Observer(Module):
     """Evaluates all outputs, invariants and residuals of a state.
 
     - `more_residuals`: residuals besides those of the system itself, or None.

@@ -13,6 +13,7 @@ import equinox as eqx
 from jaxtyping import Array
 
 from polhode.checks import short_repr
+from polhode.modules import Module
 from polhode.name_errors import UnknownName
 from polhode.results.protocols import ResultView
 from polhode.systems.base import Observable
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from polhode.multibody.system import MultibodySystem
 
 
-class AbstractComputation(eqx.Module):
+class AbstractComputation(Module):
     """Computes arrays of all bodies, joints or forces of a system from its states (q, v).
 
     - `axes`: the arrays, by the names of the outputs that may have them, with the names of their axes but for time.

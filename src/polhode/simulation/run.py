@@ -119,7 +119,7 @@ def _solution(run: PlannedRun, outcome: Outcome, stats: dict[str, Any], sink: St
     if events is None or not events.has_closed_contacts:
         checkpoint = InMemoryCheckpoint(outcome.checkpoint, run.plan.segments, run.identity)
     reader = run.reader if events is None or not events.changed else None
-    return Solution(frames, stats, run.metadata, checkpoint, reader, picture=lambda: run.scene)
+    return Solution(frames, stats, run.metadata, checkpoint, reader, picture=run.picture)
 
 
 def _times(run: PlannedRun, options: RunOptions, outcome: Outcome) -> dict[str, Any]:

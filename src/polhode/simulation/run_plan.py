@@ -24,6 +24,7 @@ from polhode.simulation.stepping.controlled import controlled_segments
 from polhode.simulation.stepping.kinks import EndPoints, choose_end_points
 from polhode.simulation.stepping.segments import Breakpoints, Segment, describe_segments
 from polhode.simulation.task import Task
+from polhode.solution.picture import Picture
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -31,7 +32,8 @@ class PlannedRun:
     """A run before it begins: the plan of its loop, and all that its solution says besides.
 
     - `metadata`: `meta` of the solution. - `reader`: computes quantities that are not saved.
-    - `problem_time`: seconds of building the problem. - `scene`: how to draw it, or None.
+    - `problem_time`: seconds of building the problem.
+    - `picture`: returns its scene.
     """
 
     plan: Plan
@@ -39,7 +41,7 @@ class PlannedRun:
     metadata: dict[str, Any]
     reader: Reader | None
     problem_time: float
-    scene: Any
+    picture: Picture
 
     @property
     def checkpoint_writer(self) -> CheckpointWriter:
@@ -51,8 +53,8 @@ class PlannedRun:
         """The run of a task by some plan."""
         run_system, problem = task.run_system, task.problem
         reader = reader_of(problem, run_system.source, run_system.conversion)
-        build_time, scene = (problem.build_time, problem.scene) if problem else (0.0, None)
-        return cls(plan, identity, metadata, reader, build_time, scene)
+        build_time, picture = problem.build_time if problem else 0.0, Picture(metadata, problem)
+        return cls(plan, identity, metadata, reader, build_time, picture)
 
 
 def plan_run(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 from polhode.checks import short_repr
 from polhode.problem import Problem
-from polhode.problems.rebuild import rebuild
 from polhode.result_codes import Result
+from polhode.solution.picture import Picture
 from polhode.solution.solution import Solution
 from polhode.solution.stored_reader import reader_of_stored
 from polhode.storage.errors import StoreError, translate_os_errors
@@ -55,8 +54,4 @@ def load(path: str | Path, *, salvage: bool = False, problem: Problem | None = N
     if damage:
         stats["damage"] = "; ".join(damage)
     reader = reader_of_stored(root.meta, stats, problem)
-    return Solution(frames, stats, root.meta, reader=reader, picture=lambda: _scene(problem or rebuild(root.meta)))
-
-
-def _scene(problem: Problem | None) -> Any:
-    return None if problem is None else problem.scene
+    return Solution(frames, stats, root.meta, reader=reader, picture=Picture(root.meta, problem))

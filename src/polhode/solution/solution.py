@@ -227,7 +227,7 @@ class Solution(eqx.Module):
 
     def __reduce__(self) -> Any:
         # Checkpoints belong to this process; a copy elsewhere continues from its state.
-        return Solution, (self.saved, self.stats, self.meta)
+        return Solution, (self.saved, self.stats, self.meta, None, None, ResultClasses(), self.picture)
 
     def columns(self) -> Mapping[str, Any]:
         """Every array of the frames by its flat name, to be read slice by slice."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import abc
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+
+from polhode.modules import Module
 
 Point = Any
 """A point of a space: one array, or a tuple of points for spaces made of parts."""
@@ -17,7 +18,7 @@ Vector = Float[Array, " dim"]
 """An element of the acting Lie algebra, always one flat array of shape (dim,)."""
 
 
-class AbstractSpace(eqx.Module):
+class AbstractSpace(Module):
     r"""A manifold on which a Lie group acts transitively: where a configuration lives.
 
     Two maps do most of the work. `move(q, θ)` carries the point `q` along the algebra element `θ`;

@@ -6,11 +6,11 @@ import abc
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from polhode.modules import Module
 from polhode.spaces.base import AbstractSpace
 from polhode.spaces.checks import check_point
 
@@ -22,7 +22,7 @@ Observable = Callable[[Array, State], Array]
 """(t, state) → array; must be traceable by JAX."""
 
 
-class AbstractSystem(eqx.Module):
+class AbstractSystem(Module):
     """Equations of motion on a space, independent of step sizes.
 
     The fields of a system are its parameters: gradients with respect to masses, lengths or control gains are
@@ -235,7 +235,7 @@ class Converted(NamedTuple):
         return observable if self.back is None else ConvertedObservable(observable, self.back)
 
 
-class ConvertedObservable(eqx.Module):
+class ConvertedObservable(Module):
     """A function of time and of states of the source of a conversion, evaluated at states of the other system."""
 
     observable: Callable[[Array, State], Any]
@@ -245,7 +245,7 @@ class ConvertedObservable(eqx.Module):
         return self.observable(t, self.back(state))
 
 
-class AbstractConversion(eqx.Module):
+class AbstractConversion(Module):
     """A conversion of a system to one of another kind with the same motions."""
 
     @property

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polhode.compiler.c.code_tree import Body, Braces, Group, Line
+from polhode.compiler.c.elimination import elimination
 from polhode.compiler.c.expressions import c_type, expression, literal
 from polhode.compiler.c.slots import slot_member, slot_value
 from polhode.compiler.scalars.program import ArrayType, ConstantArray, Operation, Program, Variable
@@ -179,10 +180,10 @@ class ScalarPrinter:
         self._names.update(zip(carried, names, strict=True))
         with self.together():
             tables = [
-                self._array(c_type(v.dtype), length, [self.operand(x) for x in elements[k::width]])
+                self.array(c_type(v.dtype), length, [self.operand(x) for x in elements[k::width]])
                 for k, v in enumerate(inputs)
             ]
-            results = [self._array(c_type(x.dtype), length) for x in outputs]
+            results = [self.array(c_type(x.dtype), length) for x in outputs]
             i = self.new_name("i")
             up, down = f"{i} = 0; {i} < {length}; ++{i}", f"{i} = {length - 1}; {i} >= 0; --{i}"
             self.open(f"for (int64_t {down if p['reverse'] else up})", i)
@@ -196,7 +197,7 @@ class ScalarPrinter:
             for k, v in enumerate(o.results[n_carry:]):
                 self.define(v, f"{results[k % len(results)]}[{k // len(results)}]")
 
-    def _array(self, kind: str, length: int, values: Sequence[str] = ()) -> str:
+    def array(self, kind: str, length: int, values: Sequence[str] = ()) -> str:
         """A local array."""
         name, start = self.new_name("r"), f"{{{', '.join(values)}}}" if values else ""
         self.body.append(Line(start, name, kind, is_constant=bool(values), place=f"[{max(length, 1)}]"))
@@ -209,7 +210,7 @@ class ScalarPrinter:
         procedure = self.procedures[body]
         passed = [*procedure.captures, *o.operands]
         with self.together():
-            arguments, results = self._array("slot", len(passed)), self._array("slot", len(body.outputs))
+            arguments, results = self.array("slot", len(passed)), self.array("slot", len(body.outputs))
             for n, x in enumerate(passed):
                 place = slot_member(f"[{n}]", c_type(x.dtype))
                 self.body.append(Line(self.operand(x), arguments, place=place))
@@ -260,6 +261,7 @@ _BLOCKS: dict[str, Callable[[ScalarPrinter, Operation], None]] = {
     "rows": ScalarPrinter._rows,
     "read": ScalarPrinter._read,
     "call": ScalarPrinter._call,
+    "elimination": elimination,
 }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import numpy as np
+
 
 class Builder(Protocol):
     """See `polhode.compiler.llvm.ir_builder.IRBuilder`.
@@ -110,6 +112,10 @@ class Builder(Protocol):
 
     def new_table(self, slots: int) -> str:
         """A table of variables in the workspace."""
+        ...
+
+    def table(self, slots: np.ndarray) -> int:
+        """The offset of constants in `tables`."""
         ...
 
     def row(self, table: str, i: str, width: int) -> str:

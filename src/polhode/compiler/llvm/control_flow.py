@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
+from polhode.compiler.llvm.elimination import elimination
 from polhode.compiler.llvm.loop_builder import LoopBuilder
 from polhode.compiler.llvm.procedures import call
 from polhode.compiler.llvm.types import type_of
@@ -78,5 +79,11 @@ def branch(w: Builder, operation: Operation, x: list[str]) -> list[str]:
     ]
 
 
-BLOCKS: Mapping[str, Block] = {"while": loop, "cond": branch, "rows": rows, "call": call}
+BLOCKS: Mapping[str, Block] = {
+    "while": loop,
+    "cond": branch,
+    "rows": rows,
+    "call": call,
+    "elimination": elimination,
+}
 """Operations that become basic blocks of their own."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from polhode.compiler.llvm.builder import Builder
 from polhode.compiler.llvm.control_flow import Block, rows
+from polhode.compiler.llvm.elimination import elimination
 from polhode.compiler.llvm.loop_builder import LoopBuilder
 from polhode.compiler.llvm.procedures import call
 from polhode.compiler.llvm.types import type_of
@@ -32,7 +33,8 @@ class LaneMask:
     @property
     def blocks(self) -> Mapping[str, Block]:
         """Operations that become basic blocks of their own."""
-        return {"while": self._loop, "cond": self._branch, "rows": rows, "call": self._call}
+        same = {"rows": rows, "elimination": elimination}
+        return {"while": self._loop, "cond": self._branch, "call": self._call, **same}
 
     def among(self, w: Builder, which: str) -> str:
         """The active ones among some lanes."""

@@ -102,8 +102,8 @@ class _Lowerer:
             return self._call(eqn, params["branches"][int(eqn.invars[0].val)], eqn.invars[1:])
         if name == "custom_jvp_call" and _has_open_operations(params["call_jaxpr"].jaxpr):
             return self._call(eqn, params["call_jaxpr"], eqn.invars)
-        new = {key: self._parameter(value) for key, value in params.items()}
-        return eqn if all(new[key] is params[key] for key in params) else eqn.replace(params=new)
+        new = {key: self._parameter(value) for key, value in params.items() if _holds_programs(value)}
+        return eqn if all(new[key] is params[key] for key in new) else eqn.replace(params={**params, **new})
 
     def _rows(self, eqn: Any) -> Any:
         if self.backend.rows is None:
@@ -125,12 +125,19 @@ class _Lowerer:
             return self.lower(value)
         if isinstance(value, core.Jaxpr):
             return self._jaxpr(value)
-        if isinstance(value, tuple) and value:
-            items = [self._parameter(x) for x in value]
-            if all(new is old for new, old in zip(items, value, strict=True)):
-                return value
-            return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-        return value
+        if not _holds_programs(value):
+            return value
+        items = [self._parameter(x) for x in value]
+        if all(new is old for new, old in zip(items, value, strict=True)):
+            return value
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+
+
+def _holds_programs(parameter: Any) -> bool:
+    """Whether a parameter is a program, or a tuple with one inside."""
+    if isinstance(parameter, tuple):
+        return any(map(_holds_programs, parameter))
+    return isinstance(parameter, core.ClosedJaxpr | core.Jaxpr)
 
 
 def _is_constant(atom: Any, kind: type) -> bool:

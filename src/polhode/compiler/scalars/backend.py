@@ -31,12 +31,13 @@ Values = list[Any]
 class AbstractScalarBackend(abc.ABC):
     """A program under construction.
 
-    `has_rows`: whether it supports loops over rows. `has_procedures`: whether it supports calls. `keeps_rules`: whether
-    operations with a custom derivative keep it.
+    `has_rows`: whether it supports loops over rows. `has_procedures`: whether it supports calls. `has_eliminations`:
+    whether eliminations are loops. `keeps_rules`: whether operations with a custom derivative keep it.
     """
 
     has_rows: ClassVar[bool] = False
     has_procedures: bool = False
+    has_eliminations: bool = False
     keeps_rules: bool = False
 
     @abc.abstractmethod

@@ -49,6 +49,7 @@ _BINARY = {name: _kind(getattr(jax.lax, name), 1.0, 1.0) for name in ("add", "su
 _BINARY["and"] = _kind(jax.lax.bitwise_and, True, True)
 _BINARY["or"] = _kind(jax.lax.bitwise_or, True, True)
 _NEGATION = _kind(jax.lax.neg, 1.0)
+_OPPOSITE = {"add": _BINARY["sub"], "sub": _BINARY["add"]}
 
 
 def is_known(element: Any) -> bool:
@@ -156,6 +157,8 @@ class Graph:
         return a if _equals(b, 1) else None
 
     def _node(self, kind: Kind, operands: tuple, dtype: Any) -> Node:
+        if kind.name in _OPPOSITE:
+            kind, operands = _without_negation(kind, *operands)
         key = (kind.key, *[(o.dtype, o.tobytes()) if isinstance(o, np.generic) else id(o) for o in operands])
         node = self._nodes.get(key)
         if node is None:
@@ -166,6 +169,19 @@ class Graph:
         """Scalars of the program under construction, or constants, for these elements."""
         self._backend.emit(_topological_order([e for e in elements if isinstance(e, Node)]), elements)
         return [e.value if isinstance(e, Node) else e for e in elements]
+
+
+def _without_negation(kind: Kind, a: Any, b: Any) -> tuple[Kind, tuple[Any, Any]]:
+    """A sum or difference with a negative operand as the other one, with the same bits."""
+    if _is_negation(b):
+        return _OPPOSITE[kind.name], (a, b.operands[0])
+    if kind.name == "add" and _is_negation(a):
+        return _OPPOSITE["add"], (b, a.operands[0])
+    return kind, (a, b)
+
+
+def _is_negation(x: Any) -> bool:
+    return type(x) is Node and x.kind is not None and x.kind.name == "neg"
 
 
 def _topological_order(roots: Sequence[Node]) -> list[Node]:

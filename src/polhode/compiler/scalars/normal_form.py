@@ -11,6 +11,7 @@ from jax.extend import core
 
 from polhode.compiler.jaxprs import LINEAR_SOLVE, solve_program
 from polhode.compiler.normaliser import IDENTITIES, AbstractNormaliser
+from polhode.compiler.primitives.elimination import ELIMINATION
 from polhode.compiler.scalars.backend import AbstractScalarBackend
 from polhode.compiler.scalars.data_movement import MOVES
 from polhode.compiler.scalars.decompositions import (
@@ -52,6 +53,8 @@ class ScalarNormaliser(AbstractNormaliser):
         name = eqn.primitive.name
         if name in CALLS:
             return eqn.params["jaxpr"].jaxpr not in self._procedures
+        if eqn.primitive is ELIMINATION:
+            return not self._backend.has_eliminations
         return not (self._backend.keeps_rules and name in (*CUSTOM_JVP, *CUSTOM_VJP))
 
     def fold(self, eqn: Any, inputs: list[Any]) -> list[np.ndarray] | None:

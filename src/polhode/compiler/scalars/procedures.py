@@ -80,6 +80,9 @@ class Procedures:
 
         `shared`: which operands are expected to be the same in all calls.
         """
+        if all(shared):
+            # Nothing depends on the call.
+            return None
         key = name, _pattern(operands, shared)
         if key not in self._known:
             self._known[key] = _Procedure.of(function, operands, shared)

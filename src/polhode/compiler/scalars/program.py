@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from polhode.compiler.primitives.elimination import Elimination
 from polhode.compiler.scalars.backend import AbstractScalarBackend, UnsupportedScalarOperation, Values
 
 
@@ -73,7 +74,7 @@ class Program:
     def size(self) -> int:
         """Number of operations; those of loops, branches and procedures count once."""
         inner = dict.fromkeys(body for operation in self._compound for body in subprograms(operation))
-        n_passed = sum(len(o.operands) + len(o.results) for o in self._compound if o.name in ("rows", "call"))
+        n_passed = sum(len(o.operands) + len(o.results) for o in self.operations if o.name in _WITH_TABLES)
         return len(self.operations) + n_passed + sum(body.size for body in inner)
 
     @property
@@ -139,6 +140,10 @@ _SUBPROGRAMS = {
 }
 
 
+_WITH_TABLES = frozenset(("rows", "call", "elimination"))
+"""Operations whose operands and results are in memory."""
+
+
 def _as_list(value: Program | list[Program]) -> list[Program]:
     return [value] if isinstance(value, Program) else value
 
@@ -166,6 +171,7 @@ class ProgramBackend(AbstractScalarBackend):
         inside: Iterable[Variable] = (),
     ) -> None:
         self.program, self.keeps_rules, self.has_procedures = program, keeps_rules, has_procedures and not keeps_rules
+        self.has_eliminations = not keeps_rules
         self._before, self._inside = before, set(inside)
 
     def emit(self, nodes: Sequence[Any], results: Sequence[Any]) -> None:
@@ -228,6 +234,10 @@ class ProgramBackend(AbstractScalarBackend):
     def call(self, body: Program, operands: Values) -> Values:
         """The results of a procedure."""
         return self._add("call", {"body": body}, operands, [x.dtype for x in body.outputs])
+
+    def eliminate(self, plan: Elimination, entries: Values) -> Values:
+        """The entries of the factors, as in `plan`."""
+        return self._add("elimination", {"plan": plan}, entries, [x.dtype for x in entries])
 
     def solution(
         self,

@@ -12,6 +12,7 @@ import numpy as np
 from jax.extend import core
 
 from polhode.compiler.jaxprs import Callee, callee, parameters
+from polhode.compiler.primitives.elimination import ELIMINATION
 from polhode.compiler.primitives.implicit_solution import SOLUTION, split_operands
 from polhode.compiler.primitives.lowering import MACHINE_CODE, lower
 from polhode.compiler.scalars.array_view import INTEGER, ArrayView
@@ -45,6 +46,8 @@ class Unroller(AbstractUnroller):
             return self._cond(eqn, inputs)
         if name == "scan" and self._backend.has_rows and eqn.params["length"]:
             return self._scan(eqn, inputs)
+        if eqn.primitive is ELIMINATION:
+            return self._eliminate(eqn, *map(self.elements, inputs))
         if name == SOLUTION:
             return self._solution(eqn, inputs)
         return self._foreign(eqn, inputs)
@@ -174,6 +177,14 @@ class Unroller(AbstractUnroller):
         if not isinstance(x, ArrayView):
             return x.reshape(length, -1)
         return element_array((length, 1), x.rows(self.graph))
+
+    def _eliminate(self, eqn: Any, a: Elements) -> list[Elements]:
+        backend, plan = self._backend, eqn.params["plan"]
+        assert isinstance(backend, ProgramBackend)
+        at, out = plan.entries, a.copy()
+        entries = self.flatten([a[at]], [_DtypeOnly(eqn.outvars[0].aval.dtype)])
+        out[at] = list(map(self.element, backend.eliminate(plan, entries)))
+        return [out]
 
     def _solution(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
         p, avals = eqn.params, [v.aval for v in eqn.outvars]

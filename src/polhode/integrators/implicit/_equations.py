@@ -9,6 +9,8 @@ import equinox as eqx
 import jax
 from jaxtyping import Array
 
+from polhode.modules import Module
+
 Unknowns = Any
 Place = Any
 Factors = Any
@@ -29,7 +31,7 @@ class Residual(NamedTuple):
     noise: tuple[Array, ...] | None = None
 
 
-class AbstractEquations(eqx.Module):
+class AbstractEquations(Module):
     """Equations F(x) = 0 of one step, with an approximation of their derivative.
 
     `place` computes what residual and matrix share.

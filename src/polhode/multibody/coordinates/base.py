@@ -6,13 +6,13 @@ import abc
 from collections.abc import Callable, Iterable, Sequence
 from typing import Self
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.linalg.blocks import Indices, Matrix, apply
 from polhode.linalg.kkt import AbstractKKT
+from polhode.modules import Module
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.groups import ForceGroup, Motion
 from polhode.multibody.mechanism.mechanism import Mechanism
@@ -21,7 +21,7 @@ from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.systems.mechanical.tangent import Tangent, Weights
 
 
-class AbstractCoordinates(eqx.Module):
+class AbstractCoordinates(Module):
     """Kinematics and dynamics of the bodies of a model as functions of coordinates q and velocities v.
 
     Coordinates have the bodies, with masses and inertias; loads and constraints come from a `Mechanism`. Their

@@ -6,16 +6,16 @@ import abc
 from collections.abc import Hashable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from polhode.modules import Module
 from polhode.multibody.mechanism.poses import Pose, Twist, Wrench
 from polhode.spaces.base import AbstractSpace, Point, Vector, cross
 
 
-class AbstractFrame(eqx.Module):
+class AbstractFrame(Module):
     """A frame that moves with coordinates q and velocities v: a body, or a node of a deformable one."""
 
     @property

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 
 from polhode.compiler.numpy.eager import eager_numpy
 from polhode.linalg.known_places import take
+from polhode.modules import Module
 from polhode.multibody.mechanism.groups import ForceGroup, JointGroup, Motion
 from polhode.multibody.mechanism.near_forces import AbstractNearForces
 from polhode.multibody.mechanism.poses import Wrench, rates
@@ -26,7 +27,7 @@ _CANCEL_TOLERANCE = 1e-9
 """Sum of the reactions of a joint, relative to the largest, below which they cancel."""
 
 
-class Balance(eqx.Module):
+class Balance(Module):
     """Momenta of free bodies, external loads on them, and the power of loads without a potential.
 
     Bodies are free if no joint or contact connects them, directly or through others, to the ground. Gravity is

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.linalg.known_places import take
+from polhode.modules import Module
 from polhode.multibody.coordinates.tree.coordinates import JointTree
 from polhode.multibody.measurements.body_kinematics import NodesByName, load_strength, stack_or_empty
 from polhode.multibody.mechanism.angle_references import AngleReference
@@ -27,14 +28,14 @@ if TYPE_CHECKING:
     from polhode.multibody.mechanism.coordinate_forces import AbstractRelativeCoordinate
 
 
-class ForceAlong(eqx.Module):
+class ForceAlong(Module):
     """A relative coordinate that a force acts along, of the bodies `ends`."""
 
     coordinate: AbstractRelativeCoordinate
     ends: tuple[str, ...] = eqx.field(static=True)
 
 
-class NamedForce(eqx.Module):
+class NamedForce(Module):
     """A measured force.
 
     - `element`: the force on `bodies`. - `along`: the coordinates along which it acts; empty for other forces.
@@ -65,7 +66,7 @@ class ForceValues(NamedTuple):
     force_measures: Float[Array, " m"]
 
 
-class ForceMeasurements(eqx.Module):
+class ForceMeasurements(Module):
     """Measured forces. - `rows`: number of their loads."""
 
     forces: tuple[NamedForce, ...]

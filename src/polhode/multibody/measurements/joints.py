@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.linalg.known_places import add_entries, set_entries, take
+from polhode.modules import Module
 from polhode.multibody.coordinates.tree.coordinates import JointTree
 from polhode.multibody.measurements.body_kinematics import NodesByName, load_strength, stack_or_empty
 from polhode.multibody.measurements.contact_loads import contact_efforts, contact_wrenches, joint_efforts
@@ -34,7 +35,7 @@ _MAX_SAVED = 100
 """Largest number of coordinates that are saved with every frame: observers of more take long to compile."""
 
 
-class MeasuredCoordinate(eqx.Module):
+class MeasuredCoordinate(Module):
     """A measured relative coordinate.
 
     - `coordinate`: the coordinate, of the bodies `ends`. - `offset`: its value at zero of the tree's coordinate.
@@ -59,7 +60,7 @@ class MeasuredCoordinate(eqx.Module):
         return values.get(self.own) if value is None else value + self.offset
 
 
-class MeasuredJoint(eqx.Module):
+class MeasuredJoint(Module):
     """A joint with measured loads.
 
     - `part`: its name in the model. - `first`, `second`: names of its bodies.
@@ -72,7 +73,7 @@ class MeasuredJoint(eqx.Module):
     second: str = eqx.field(static=True)
 
 
-class MeasuredForce(eqx.Module):
+class MeasuredForce(Module):
     """A force along coordinates of joints.
 
     - `element`: the force on `bodies`, two of them for each of the coordinates with the numbers `along`.
@@ -94,7 +95,7 @@ class JointValues(NamedTuple):
     joint_powers: Float[Array, " j"]
 
 
-class JointMeasurements(eqx.Module):
+class JointMeasurements(Module):
     """Measured coordinates and loads of the joints of a model.
 
     - `coordinates`, `joints`, `forces`: all of them. - `bodies`: names of all bodies in results.

@@ -8,11 +8,12 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from polhode.modules import Module
 from polhode.multibody.system import MultibodySystem
 from polhode.spaces.base import Point
 
 
-class AngleReference(eqx.Module):
+class AngleReference(Module):
     """The source of the turns of an angle of an element.
 
     - `number`: of the counted angle; -1 for a joint coordinate. - `joint`, `coordinate`, `bodies`: names of this one.

@@ -11,6 +11,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from polhode.modules import Module
 from polhode.multibody.mechanism.angles import PlacedAngle
 from polhode.multibody.mechanism.elements import AbstractForceElement
 from polhode.multibody.mechanism.poses import Poses, Twists, Wrench
@@ -19,7 +20,7 @@ from polhode.multibody.mechanism.user_functions import Function
 Scalar = Float[Array, ""]
 
 
-class AbstractRelativeCoordinate(eqx.Module):
+class AbstractRelativeCoordinate(Module):
     """A scalar function of the poses of bodies, two by default, that is invariant under rigid motions."""
 
     @abc.abstractmethod

@@ -10,12 +10,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from polhode.modules import Module
 from polhode.multibody.mechanism.angles import PlacedAngle
 from polhode.multibody.mechanism.poses import Pose, Poses, Twist, Twists, Wrench, axial, rates, relative_poses
 from polhode.spaces.base import hat
 
 
-class AbstractConstraintElement(eqx.Module):
+class AbstractConstraintElement(Module):
     """A constraint between a few nodes, with its data in body frames; elements of one kind are stacked and batched.
 
     `driven` tells whether the constraint depends on time, so that it does work; `quadratic` whether its residual is a
@@ -156,7 +157,7 @@ class InFirstFrame(AbstractConstraintAdapter):
         return self.inner.branch_residual(t, relative_poses(poses))
 
 
-class AbstractForceElement(eqx.Module):
+class AbstractForceElement(Module):
     """Loads on a few nodes, with its data in body frames; elements of one kind are stacked and batched.
 
     The class attributes `uses_poses` and `uses_twists` tell whether the wrenches depend on them: tangent blocks that

@@ -17,6 +17,7 @@ from polhode import checks
 from polhode.compiler.primitives.row_loop import map_rows
 from polhode.linalg.blocks import Blocks, Indices
 from polhode.linalg.known_places import take
+from polhode.modules import Module
 from polhode.multibody.formulations.base import AbstractFormulation, AbstractFrame
 from polhode.multibody.mechanism.angles import near
 from polhode.multibody.mechanism.elements import AbstractConstraintElement, AbstractForceElement
@@ -24,7 +25,7 @@ from polhode.multibody.mechanism.poses import Pose, Poses, Twist, Twists, Wrench
 from polhode.spaces.base import Point, Vector
 
 
-class AbstractNodeGroup(eqx.Module):
+class AbstractNodeGroup(Module):
     """Nodes at which elements end."""
 
     @property
@@ -137,7 +138,7 @@ class BodyGroup(AbstractNodeGroup):
         return () if values is None else (Blocks(values, self.columns, self.columns),)
 
 
-class Slot(eqx.Module):
+class Slot(Module):
     """One end of the elements of a group: the body at this end, for each element.
 
     - `group`: number of the body group; None if this end is the ground.
@@ -158,7 +159,7 @@ class Slot(eqx.Module):
         return bodies[self.group or 0].frame(self.node)
 
 
-class Motion(eqx.Module):
+class Motion(Module):
     """Poses and, where needed, twists of all bodies and their nodes, with the ground as the last row."""
 
     poses: Pose
@@ -172,7 +173,7 @@ class Motion(eqx.Module):
         return tuple(jax.tree.map(lambda a, s=s: take(a, s.nodes.numbers), self.twists) for s in slots)
 
 
-class JointGroup(eqx.Module):
+class JointGroup(Module):
     """Constraint elements of one kind between bodies of the same kinds.
 
     - `rows`: numbers of their constraints, shape (elements, components).
@@ -241,7 +242,7 @@ class JointGroup(eqx.Module):
         return self._each(gradient, t, motion.at(self.slots))
 
 
-class ForceGroup(eqx.Module):
+class ForceGroup(Module):
     """Force elements of one kind between bodies of the same kinds.
 
     - `turns`: numbers of the counted angles, shape (elements,), for each that an element reads.

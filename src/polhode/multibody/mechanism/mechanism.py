@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -13,13 +12,14 @@ from jaxtyping import Array, Float
 from polhode.checks import is_concrete
 from polhode.linalg.blocks import Indices
 from polhode.linalg.known_places import add_entries, take
+from polhode.modules import Module
 from polhode.multibody.mechanism.groups import ForceGroup, JointGroup, Motion
 from polhode.multibody.mechanism.near_forces import AbstractNearForces
 from polhode.multibody.mechanism.poses import Wrench
 from polhode.result_codes import Result
 
 
-class Mechanism(eqx.Module):
+class Mechanism(Module):
     """Joints, forces and gravity on the nodes of a model, independent of the coordinates of its bodies.
 
     - `joints`, `forces`: groups of elements of one kind.

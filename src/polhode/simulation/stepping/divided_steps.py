@@ -9,6 +9,7 @@ last bit.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -28,6 +29,9 @@ _MOST = 24
 _LEAST = 1e-6
 """The shortest part of a step: positions have round-off, which methods that impose constraints there divide by its
 length, and nothing comes in within it."""
+
+
+_Step = Callable[[Array, Array, Carry], tuple[Carry, StepInfo]]
 
 
 class _Parts(NamedTuple):
@@ -54,12 +58,22 @@ def _in_parts(
     integrator: AbstractIntegrator, system: AbstractSystem, t: Array, h: Array, carry: Carry
 ) -> tuple[Carry, StepInfo]:
     """As many parts as needed; in a trace to be differentiated, the largest possible number."""
-    arrays, rest = eqx.partition((integrator, system, t, h), eqx.is_array)
-    # Traced once for both.
-    part = jax.jit(lambda arrays, so_far: _next_part(*eqx.combine(arrays, rest))(so_far))
-    one_more = lambda so_far: part(arrays, so_far)  # noqa: E731
+    arrays, rest = eqx.partition((integrator, system), eqx.is_array)
+
+    # Traced once for the start, which needs the types of a step, and once for both loops.
+    @jax.jit
+    def whole(arrays: Any, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
+        own: Any = eqx.combine(arrays, rest)
+        return counted_angles.step(own[0], own[1], t, h, carry)
+
+    @jax.jit
+    def part(arrays: Any, t: Array, h: Array, so_far: _Parts) -> _Parts:
+        own: Any = eqx.combine(arrays, rest)
+        return _next_part(own[0], own[1], partial(whole, arrays), t, h)(so_far)
+
+    one_more = partial(part, arrays, t, h)
     as_needed = lambda start: jax.lax.while_loop(lambda so_far: ~so_far.over, one_more, start)  # noqa: E731
-    start = _start(integrator, system, t, h, carry)
+    start = _start(partial(whole, arrays), t, h, carry)
     end = jax.lax.cond(is_differentiated(), lambda start: _run_all(one_more, start), as_needed, start)
     return end.carry, end.info
 
@@ -73,7 +87,8 @@ def _all_parts(
     integrator: AbstractIntegrator, system: AbstractSystem, t: Array, h: Array, carry: Carry
 ) -> tuple[Carry, StepInfo]:
     """The same by a loop of known length, which can be differentiated in reverse."""
-    end = _run_all(_next_part(integrator, system, t, h), _start(integrator, system, t, h, carry))
+    whole = partial(counted_angles.step, integrator, system)
+    end = _run_all(_next_part(integrator, system, whole, t, h), _start(whole, t, h, carry))
     return end.carry, end.info
 
 
@@ -83,14 +98,16 @@ def _run_all(part: Callable[[_Parts], _Parts], start: _Parts) -> _Parts:
     return jax.lax.scan(one_more, start, None, length=_MOST)[0]
 
 
-def _start(integrator: AbstractIntegrator, system: AbstractSystem, t: Array, h: Array, carry: Carry) -> _Parts:
-    _, shapes = eqx.filter_eval_shape(counted_angles.step, integrator, system, t, h, carry)
+def _start(whole: _Step, t: Array, h: Array, carry: Carry) -> _Parts:
+    _, shapes = jax.eval_shape(whole, t, h, carry)
     info = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
     return _Parts(carry, jnp.zeros(()), jnp.zeros((), jnp.int32), jnp.zeros((), bool), info)
 
 
-def _next_part(integrator: AbstractIntegrator, system: AbstractSystem, t: Array, h: Array) -> Callable[[_Parts], Any]:
-    """The function that makes one more part."""
+def _next_part(
+    integrator: AbstractIntegrator, system: AbstractSystem, whole: _Step, t: Array, h: Array
+) -> Callable[[_Parts], Any]:
+    """The function that makes one more part; `whole` makes a step of any length."""
 
     def part(so_far: _Parts) -> _Parts:
         left = h - so_far.elapsed
@@ -100,7 +117,7 @@ def _next_part(integrator: AbstractIntegrator, system: AbstractSystem, t: Array,
         divide = (rate * (jnp.abs(left) - least) > 1) & (so_far.number < _MOST - 1)
         # The end of a part is where a force comes in, so its length has derivatives; those of what isn't taken are 0.
         length = jnp.where(divide, sense * jnp.maximum(1 / jnp.where(divide, rate, 1.0), least), left)
-        carry, info = counted_angles.step(integrator, system, t + so_far.elapsed, length, so_far.carry)
+        carry, info = whole(t + so_far.elapsed, length, so_far.carry)
         elapsed = so_far.elapsed + length
         renew = lambda carry: counted_angles.after_part(integrator, system, t + elapsed, carry)  # noqa: E731
         carry = jax.lax.cond(divide | (so_far.number > 0), renew, lambda carry: carry, carry)

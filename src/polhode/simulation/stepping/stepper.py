@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
+from polhode.modules import Module
 from polhode.result_codes import Result
 from polhode.simulation.stepping import counted_angles
 from polhode.systems.base import AbstractSystem
@@ -48,7 +49,7 @@ class TrialStep(NamedTuple):
     begin: Array
 
 
-class AbstractStepper(eqx.Module):
+class AbstractStepper(Module):
     """Chooses step sizes. `t0` and `t1` are the ends of the run.
 
     `right_limit_offset`: offset by which the method evaluates the right limit of discontinuous loads at t0.

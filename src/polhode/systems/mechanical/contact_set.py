@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from polhode.compiler.primitives.row_loop import map_rows
+from polhode.modules import Module
 from polhode.spaces.base import Point, Vector
 
 _FEATURES = 1 << 32
@@ -157,7 +158,7 @@ def pick(numbers: Int[Array, " c"], values: Any) -> Any:
     return jax.tree.map(lambda x: jnp.take(x, numbers, axis=0, mode="clip"), values)
 
 
-class AbstractContactSet(eqx.Module):
+class AbstractContactSet(Module):
     """k contacts of a system with unilateral laws, in slots that are fixed from the start."""
 
     law: eqx.AbstractVar[ContactLaw]

@@ -1,4 +1,4 @@
-"""A scene for any model: bodies as boxes of their inertia, lines to their joints; drawn from the outputs of a run.
+"""A scene for any model: bodies as solids of their inertia with limbs to their joints; drawn from the outputs of a run.
 
 Bodies of files have the appearance in the file, or are drawn as a skeleton: `polhode.viewing.scene.robot_appearance`.
 """
@@ -21,7 +21,7 @@ from polhode.multibody.mechanism.poses import Pose
 from polhode.multibody.parts import AbstractForce, AbstractJoint, AbstractPart
 from polhode.rods.edge import Edge, EdgeConstraint
 from polhode.spaces import quaternions
-from polhode.viewing.scene import arrows, body_shapes, joint_symbols, robot_appearance, rod_tints, scene
+from polhode.viewing.scene import arrows, body_shapes, inertia_solids, joint_symbols, robot_appearance, rod_tints, scene
 from polhode.viewing.style import COLOURS
 
 if TYPE_CHECKING:
@@ -33,12 +33,8 @@ _JOINTS, _SPRINGS, _RODS = "#555555", "#2a9d6f", "#4477aa"
 _MOST_TRAILS = 4
 _MOST_SOLID_SPHERES = 200
 """Largest number of spheres that are drawn with their rotation."""
-_THINNEST = 0.02
-"""Least thickness of a box, relative to its length."""
 _MOST_COILS = 24
 """Largest number of springs drawn as helices: nets of springs are clearer as lines."""
-_POINT = 0.03
-"""Diameter of a mass point, relative to the size of the model."""
 
 
 def to_dict(model: ModelParts, names: Sequence[str], looks: robot_appearance.Machine | None = None) -> dict[str, Any]:
@@ -61,27 +57,37 @@ def to_dict(model: ModelParts, names: Sequence[str], looks: robot_appearance.Mac
     solids = [body for body in visible if body.rod is None and float(body.mass) > 0]
     spheres = [body for body in solids if body.diameter is not None]
     spheres = spheres if len(spheres) > _MOST_SOLID_SPHERES else []
+    attachments = _attachments(model)
+    bodies, extremities = [], []
+    for i, body in enumerate(body for body in solids if body not in spheres):
+        if body.name in others:
+            points = attachments.get(body.name, [])
+            own = {"name": body.name, "row": rows[body.name], "colour": COLOURS[i % len(COLOURS)]}
+            bodies.append({**own, **inertia_solids.solid(body, points, size)})
+            extremities += [{**own, **limb} for limb in inertia_solids.limbs(bodies[-1], points, size)]
+    massless = {name: row for name, row in others.items() if name not in {body["name"] for body in bodies}}
     description = {
         "up": _up(model),
-        "bodies": [
-            {"name": body.name, "row": rows[body.name], "colour": COLOURS[i % len(COLOURS)], **_solid(body, size)}
-            for i, body in enumerate(body for body in solids if body not in spheres)
-            if body.name in others
-        ],
+        "bodies": [*bodies, *extremities],
         "clouds": _cloud(spheres, rows),
-        "lines": [*_skeleton(model, others), *_between(model, rows), *_rods(model, rows), *_flexible(model, rows)],
+        "lines": [
+            *_skeleton(attachments, massless),
+            *_between(model, rows),
+            *_rods(model, rows),
+            *_flexible(model, rows),
+        ],
         "trails": [rows[body.name] for body in _farthest(model, visible)[:_MOST_TRAILS]],
         "arrows": arrows.to_dict(visible, rows, np.asarray(model.gravity)),
     }
     if looks is None:
-        return {**description, "symbols": joint_symbols.to_dicts(model, rows, description["bodies"], description["up"])}
+        return {**description, "symbols": joint_symbols.to_dicts(model, rows, bodies, description["up"])}
     places = {body.name: np.asarray(body.x) for body in model.bodies}
     more = robot_appearance.to_scene_parts(looks, rows, places, np.array(description["up"]))
     bodies_with_shapes = {shape.body for shape in looks.shapes}
     bare = {name: row for name, row in rows.items() if name not in bodies_with_shapes}
     return {
         **description,
-        "symbols": joint_symbols.to_dicts(model, bare, description["bodies"], description["up"]),
+        "symbols": joint_symbols.to_dicts(model, bare, bodies, description["up"]),
         "bodies": [*more.bodies, *description["bodies"]],
         "lines": [*more.lines, *description["lines"]],
         "meshes": more.meshes,
@@ -157,22 +163,6 @@ def _up(model: ModelParts) -> list[float]:
     return [(-1.0 if lift[axis] < 0 else 1.0) if i == axis else 0.0 for i in range(3)]
 
 
-def _solid(body: Body, size: float) -> dict[str, Any]:
-    """The box of uniform density with the mass and inertia of a body, or the ball of a particle or mass point."""
-    if body.diameter is not None:
-        return {"shape": "ellipsoid", "size": [float(body.diameter)] * 3, "turn": np.eye(3).tolist()}
-    if body.kind == "point":
-        return {"shape": "ellipsoid", "size": [_POINT * size] * 3, "turn": np.eye(3).tolist()}
-    moments, turn = np.linalg.eigh(np.asarray(body.inertia))
-    # A box has the moments m (b² + c²)/12, …; unphysical moments give an edge of zero.
-    edges = np.sqrt(np.maximum(6 * (np.sum(moments) - 2 * moments) / float(body.mass), 0.0))
-    if not np.any(edges):
-        return {"shape": "ellipsoid", "size": [_POINT * size] * 3, "turn": np.eye(3).tolist()}
-    edges = np.maximum(edges, _THINNEST * np.max(edges))
-    turn[:, 2] *= np.sign(np.linalg.det(turn))
-    return {"shape": "box", "size": edges.tolist(), "turn": turn.tolist()}
-
-
 def _cloud(spheres: Sequence[Body], rows: Mapping[str, int]) -> list[dict[str, Any]]:
     if not spheres:
         return []
@@ -181,18 +171,23 @@ def _cloud(spheres: Sequence[Body], rows: Mapping[str, int]) -> list[dict[str, A
     return [{"name": "particles", "rows": [rows[body.name] for body in spheres], "diameters": sizes, "colour": colour}]
 
 
-def _skeleton(model: ModelParts, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]:
-    """One line for each body: its joint points, with its centre of mass after each."""
-    points: dict[int, list[list[float]]] = {}
-    for part in _parts(model, AbstractJoint):
-        for body, point in zip(part.bodies, _points(part), strict=False):
-            if body.name in rows:
-                points.setdefault(rows[body.name], []).append(point)
+def _attachments(model: ModelParts) -> dict[str, list[np.ndarray]]:
+    """Points of joints and forces on each body, in its frame."""
+    points: dict[str, list[np.ndarray]] = {}
+    for part in (*_parts(model, AbstractJoint), *_parts(model, AbstractForce)):
+        if not isinstance(part, Edge | EdgeConstraint):
+            for body, point in zip(part.bodies, _points(part), strict=False):
+                points.setdefault(body.name, []).append(np.asarray(point))
+    return points
+
+
+def _skeleton(points: Mapping[str, list[np.ndarray]], rows: Mapping[str, int]) -> Iterable[dict[str, Any]]:
+    """One line for each body: its points, with its centre of mass after each."""
     centre = [0.0, 0.0, 0.0]
-    for row, places in points.items():
-        if any(np.linalg.norm(place) > 0 for place in places):
-            line = [end for place in places for end in (place, centre)]
-            yield {"name": "joints", "rows": [row] * len(line), "points": line, "colour": _JOINTS}
+    for name, places in points.items():
+        if name in rows and any(np.linalg.norm(place) > 0 for place in places):
+            line = [end for place in places for end in (place.tolist(), centre)]
+            yield {"name": "joints", "rows": [rows[name]] * len(line), "points": line, "colour": _JOINTS}
 
 
 def _between(model: ModelParts, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]:

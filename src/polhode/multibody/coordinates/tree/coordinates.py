@@ -26,6 +26,7 @@ from polhode.multibody.coordinates.tree.joint_forces import (
     coordinate_values,
     map_forces,
     onset_rate,
+    potential,
     with_forces,
     with_slopes,
 )
@@ -40,11 +41,13 @@ from polhode.multibody.coordinates.tree.recursions import (
     NONE,
     LinkAcceleration,
     compose,
+    frames_in_space,
     inertial_load,
     link_acceleration,
-    link_twist,
+    link_twists,
     load_on_link,
-    pass_to_parent,
+    project_links,
+    relative_poses,
     twist_of_body,
 )
 from polhode.multibody.coordinates.tree.row_order import RowOrder, row_order
@@ -128,8 +131,7 @@ class JointTree(AbstractCoordinates):
         return bool(self.efforts)
 
     def strain_energy(self, q: Point) -> Float[Array, ""]:
-        points = self._points(q)
-        return sum((effort.potential(points) for effort in self.efforts), start=jnp.zeros(()))
+        return potential(self.efforts, self._points(q), jnp.zeros(self.n)) if self.efforts else jnp.zeros(())
 
     @property
     def joint_tree(self) -> JointTree:
@@ -532,22 +534,16 @@ class JointTree(AbstractCoordinates):
         return [next(parts) if link.motion.n else constant(np.zeros(0)) for link in self.links]
 
     def _relative(self, q: Point) -> list[Pose]:
-        return [link.motion.pose(point) for link, point in zip(self._whole, self._points(q), strict=True)]
+        return relative_poses([link.motion for link in self._whole], self._points(q))
 
     def _frames(self, relative: Sequence[Pose]) -> list[Pose]:
         """Frames of the links in the inertial frame."""
-        frames: list[Pose] = []
-        for link, frame in zip(self.links, relative, strict=True):
-            frames.append(frame if link.parent < 0 else compose(frames[link.parent], frame))
-        return frames
+        return frames_in_space(relative, tuple(link.parent for link in self.links))
 
     def _link_twists(self, v: Vector, points: Sequence[Point], relative: Sequence[Pose]) -> list[Twist]:
         """Angular velocity of each link and velocity of its origin, in its own frame."""
-        twists: list[Twist] = []
-        for link, point, frame in zip(self._whole, points, relative, strict=True):
-            below = twists[link.parent] if link.parent >= 0 else AT_REST
-            twists.append(link_twist(link.motion, point, v[link.first : link.last], frame, below))
-        return twists
+        places = tuple((link.parent, link.first, link.last) for link in self.links)
+        return link_twists([link.motion for link in self._whole], points, relative, v, places)
 
     def _loads(self, mechanism: Mechanism, t: Array, q: Point, v: Vector, relative: Sequence[Pose]) -> list[Wrench]:
         """Loads of the force elements on each link, about its origin and in its frame."""
@@ -575,16 +571,9 @@ class JointTree(AbstractCoordinates):
     def _project_loads(
         self, points: Sequence[Point], relative: Sequence[Pose], torques: list[Vec], forces: list[Vec]
     ) -> Vector:
-        """Generalised forces of loads on the links, by a recursion from the leaves to the ground."""
-        links, parts = self._whole, list[Vector]()
-        for i in reversed(range(len(links))):
-            link, p = links[i], links[i].parent
-            below = Wrench(torques[p], forces[p]) if p >= 0 else Wrench(NONE, NONE)
-            own, below = pass_to_parent(link.motion, points[i], relative[i], Wrench(torques[i], forces[i]), below)
-            parts.append(own)
-            if p >= 0:
-                torques[p], forces[p] = below
-        return jnp.concatenate(parts[::-1])
+        """Generalised forces of loads on the links."""
+        parents = tuple(link.parent for link in self.links)
+        return project_links([link.motion for link in self._whole], points, relative, torques, forces, parents)
 
     def _find(self, body: Body | str) -> int:
         name = body if isinstance(body, str) else body.name

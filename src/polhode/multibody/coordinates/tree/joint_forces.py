@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.linalg.known_places import add_entries, take
+from polhode.modules import Module
 from polhode.multibody.mechanism.batches import RaggedRows, structural_groups
 from polhode.spaces.base import Point, Vector
 
@@ -30,7 +31,7 @@ class CoordinateIndex(NamedTuple):
     velocity: int
 
 
-class AbstractJointCoordinateForce(eqx.Module):
+class AbstractJointCoordinateForce(Module):
     """Forces along joint coordinates.
 
     - `places`: indices of the n joint coordinates on which they depend and along which they act.
@@ -75,8 +76,8 @@ class AbstractJointCoordinateForce(eqx.Module):
         """Output values besides the strength of the force."""
 
     @abc.abstractmethod
-    def potential(self, points: Sequence[Point]) -> Float[Array, ""]:
-        """Their potential; `points` are the coordinates of all joints."""
+    def potential(self, s: Float[Array, " n"]) -> Float[Array, ""]:
+        """Their potential."""
 
 
 class JointEffort(AbstractJointCoordinateForce):
@@ -119,8 +120,8 @@ class JointEffort(AbstractJointCoordinateForce):
         del t
         return self.element.deflection(self.ratios @ s + self.zero)
 
-    def potential(self, points: Sequence[Point]) -> Float[Array, ""]:
-        return self.element.stored_energy(self.ratios @ coordinate_values(points, self.places) + self.zero)
+    def potential(self, s: Float[Array, " n"]) -> Float[Array, ""]:
+        return self.element.stored_energy(self.ratios @ s + self.zero)
 
     def _effort(self, t: Array, s: Array, rates: Array) -> Float[Array, ""]:
         return self.element.effort(t, self.ratios @ s + self.zero, self.ratios @ rates)
@@ -159,7 +160,7 @@ class JointFeedback(AbstractJointCoordinateForce):
         del t, s
         return jnp.zeros(0)
 
-    def potential(self, points: Sequence[Point]) -> Float[Array, ""]:
+    def potential(self, s: Float[Array, " n"]) -> Float[Array, ""]:
         return jnp.zeros(())
 
 
@@ -209,6 +210,16 @@ def map_forces(
     return RaggedRows.of([(kind.numbers, kind.each(function, points, v)) for kind in _batches(along)])
 
 
+def potential(along: Sequence[AbstractJointCoordinateForce], points: Sequence[Point], v: Vector) -> Float[Array, ""]:
+    """The sum of all potentials, in their order."""
+    return _total(map_forces(along, lambda one, s, rates: one.potential(s)[None], points, v).flat)
+
+
+@jax.jit
+def _total(values: Float[Array, " n"]) -> Float[Array, ""]:
+    return sum(values, start=jnp.zeros(()))
+
+
 class _ForceBatch(NamedTuple):
     """Forces that differ only in numbers and places, evaluated as one batch.
 
@@ -255,7 +266,7 @@ def coordinate_values(points: Sequence[Point], places: Sequence[CoordinateIndex]
     return take(jnp.concatenate([points[link] for link in links]), numbers)
 
 
-class JointRotor(eqx.Module):
+class JointRotor(Module):
     """An inertia along a joint coordinate. - `place`: number of its velocity in v."""
 
     inertia: Float[Array, ""]

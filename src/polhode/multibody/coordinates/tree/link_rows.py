@@ -11,21 +11,25 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
+from polhode.modules import Module
 from polhode.multibody.coordinates.tree.links import Inertia, Link
 from polhode.multibody.coordinates.tree.motions import AbstractRelativeMotion
+from polhode.multibody.coordinates.tree.row_order import row_order
 from polhode.multibody.mechanism.batches import structural_groups
 from polhode.multibody.mechanism.groups import stack_trees
 
-LOOPED_LINKS = 60
-"""Links above which recursions are loops over them: unrolled, each adds some 300 operations to an acceleration."""
+LOOPED_LINKS = 120
+"""Links above which recursions are loops over them: unrolled, each adds some 300 operations to an acceleration. A step
+of a dog of 61 links in generalized-α takes 709 µs in quick code with loops and 411 without."""
 
 LOOPED_OPERATIONS = 440
-"""Operations of M and its elimination for each velocity, above which they are, too: from chains of 22 links on. One of
-20 takes 23 µs a step in `rkmk4` without loops and 16 with them, and is ready after 5.2 and 1.1 s. Branches take more: a
-tree of 30 links with five limbs 41 µs in quick code without loops, 109 with them; it has 320, Talos 429."""
+"""Operations of M and its elimination for each velocity, above which they are, too, for each value that waits for
+another branch: from chains of 22 links on. One of 20 takes 23 µs a step in `rkmk4` without loops and 16 with them, and
+is ready after 5.2 and 1.1 s. Loops select among all values that wait: a tree of 30 links with five limbs takes 41 µs in
+quick code without loops, 109 with them; it has 320, Talos 429."""
 
 
-class LinkRows(eqx.Module):
+class LinkRows(Module):
     """The numbers of links.
 
     - `motions`: of their joints, those of equal kind stacked. - `members`: the numbers of their links.
@@ -76,7 +80,8 @@ def suit_loops(links: Sequence[Link]) -> bool:
     if len(links) > LOOPED_LINKS:
         return True
     depths = np.concatenate([np.full(link.motion.n, k.size) for link, k in zip(links, carriers(links), strict=True)])
-    return float(np.mean(depths**2 + 24 * depths)) > LOOPED_OPERATIONS
+    order = row_order(tuple(link.parent for link in links), tuple(link.motion.n for link in links))
+    return float(np.mean(depths**2 + 24 * depths)) > LOOPED_OPERATIONS * order.registers.count
 
 
 def carriers(links: Sequence[Link]) -> list[np.ndarray]:

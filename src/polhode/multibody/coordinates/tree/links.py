@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from polhode.modules import Module
 from polhode.multibody.coordinates.tree.motions import AbstractRelativeMotion
 from polhode.multibody.mechanism.poses import Pose, Twist
 from polhode.spaces.base import Point, cross
@@ -23,7 +24,7 @@ _WHOLE = np.array([[0, 1, 2], [1, 3, 4], [2, 4, 5]])
 """Places of the entries of a symmetric matrix among those of its upper triangle."""
 
 
-class Link(eqx.Module):
+class Link(Module):
     """A body of a tree, with a frame in its joint.
 
     - `motion`: of its frame on that of the parent; `parent`: number of the parent, -1 for the ground.

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.linalg.known_places import add_entries, take, take_columns
-from polhode.multibody.coordinates.tree.links import Link, Loads
+from polhode.multibody.coordinates.tree.links import Inertia, Link, Loads
 from polhode.multibody.mechanism.poses import Pose
 from polhode.spaces.base import Point
 
@@ -89,12 +91,19 @@ def lump(links: Sequence[Link]) -> list[Link]:
     There it moves the same way. Numbers that are zero then cost nothing in recursions (M. Gautier & W. Khalil,
     *Direct calculation of minimum set of inertial parameters of serial robots*, 1990).
     """
-    inertias = [link.inertia for link in links]
-    for i in reversed(range(len(links))):
-        link = links[i]
-        frame = link.motion.frame_with_axis
-        if frame is not None:
-            if link.parent >= 0:
-                inertias[link.parent] = inertias[link.parent].plus(inertias[i].on_axis().transform(frame))
-            inertias[i] = inertias[i].off_axis()
+    frames = [link.motion.frame_with_axis for link in links]
+    inertias = _lump_inertias([link.inertia for link in links], frames, tuple(link.parent for link in links))
     return [dataclasses.replace(link, inertia=inertia) for link, inertia in zip(links, inertias, strict=True)]
+
+
+@partial(jax.jit, static_argnums=2)
+def _lump_inertias(
+    inertias: list[Inertia], frames_with_axes: Sequence[Pose | None], parents: tuple[int, ...]
+) -> list[Inertia]:
+    for i in reversed(range(len(inertias))):
+        frame, parent = frames_with_axes[i], parents[i]
+        if frame is not None:
+            if parent >= 0:
+                inertias[parent] = inertias[parent].plus(inertias[i].on_axis().transform(frame))
+            inertias[i] = inertias[i].off_axis()
+    return inertias

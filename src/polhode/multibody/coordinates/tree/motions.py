@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.compiler.numpy_jit import numpy_jit
+from polhode.modules import Module
 from polhode.multibody.mechanism.poses import Pose
 from polhode.spaces.base import AbstractSpace, Point, Vector, cross, hat
 from polhode.spaces.linear import Rn
@@ -21,7 +22,7 @@ from polhode.spaces.rotations import S3
 Rows = Float[Array, "n 3"]
 
 
-class AbstractRelativeMotion(eqx.Module):
+class AbstractRelativeMotion(Module):
     """Motion of a link on its parent: the frame of the link in that of the parent, as a function of coordinates.
 
     With ω the angular velocity in the frame of the link and r its origin in the frame of the parent,
@@ -122,8 +123,12 @@ class AxisMotion(AbstractJointMotion):
 
     @property
     def space(self) -> Rn:
-        sizes = (1,) * self.turns + ((len(self.slides),) if self.slides else ())
-        return Rn(sum(sizes), sizes)
+        return Rn(self.n, (1,) * self.turns + ((len(self.slides),) if self.slides else ()))
+
+    @property
+    def n(self) -> int:
+        # Asked for thousands of times while a tree is traced.
+        return self.turns + len(self.slides)
 
     @jax.jit
     def pose(self, q: Point) -> Pose:

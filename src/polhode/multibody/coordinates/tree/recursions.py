@@ -1,7 +1,9 @@
-"""Recursions along a tree from link to link, traced once for all links with equal joints."""
+"""Recursions along a tree from link to link, traced once for all links with equal joints, and once for a whole tree."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -11,7 +13,7 @@ from jaxtyping import Array, Float
 
 from polhode.multibody.coordinates.tree.links import Inertia, Vec
 from polhode.multibody.coordinates.tree.motions import AbstractRelativeMotion
-from polhode.multibody.mechanism.poses import Pose, Twist, Wrench, axial
+from polhode.multibody.mechanism.poses import AT_REST, Pose, Twist, Wrench, axial
 from polhode.spaces.base import Point, Vector, cross, hat
 
 Rotation = Float[Array, "3 3"]
@@ -48,6 +50,57 @@ def link_twist(motion: AbstractRelativeMotion, point: Point, rates: Vector, fram
     u = u if displacements is None else u + rates @ displacements
     omega = below.omega @ A
     return Twist(omega if axes is None else omega + rates @ axes, u)
+
+
+@jax.jit
+def relative_poses(motions: Sequence[AbstractRelativeMotion], points: Sequence[Point]) -> list[Pose]:
+    """Frames of all links in those of their parents."""
+    return [motion.pose(point) for motion, point in zip(motions, points, strict=True)]
+
+
+@partial(jax.jit, static_argnums=1)
+def frames_in_space(relative: Sequence[Pose], parents: tuple[int, ...]) -> list[Pose]:
+    """Frames of all links in the inertial frame; `parents` are before their children, -1 for the ground."""
+    frames: list[Pose] = []
+    for frame, parent in zip(relative, parents, strict=True):
+        frames.append(frame if parent < 0 else compose(frames[parent], frame))
+    return frames
+
+
+@partial(jax.jit, static_argnums=4)
+def link_twists(
+    motions: Sequence[AbstractRelativeMotion],
+    points: Sequence[Point],
+    relative: Sequence[Pose],
+    v: Vector,
+    places: tuple[tuple[int, int, int], ...],
+) -> list[Twist]:
+    """`link_twist` of all links. `places`: of each its parent and the range of its velocities in v."""
+    twists: list[Twist] = []
+    for motion, point, frame, (parent, first, last) in zip(motions, points, relative, places, strict=True):
+        twists.append(link_twist(motion, point, v[first:last], frame, twists[parent] if parent >= 0 else AT_REST))
+    return twists
+
+
+@partial(jax.jit, static_argnums=5)
+def project_links(
+    motions: Sequence[AbstractRelativeMotion],
+    points: Sequence[Point],
+    relative: Sequence[Pose],
+    torques: list[Vec],
+    forces: list[Vec],
+    parents: tuple[int, ...],
+) -> Vector:
+    """Generalised forces of loads on the links, by a recursion from the leaves to the ground."""
+    parts: list[Vector] = []
+    for i in reversed(range(len(motions))):
+        p = parents[i]
+        below = Wrench(torques[p], forces[p]) if p >= 0 else Wrench(NONE, NONE)
+        own, below = pass_to_parent(motions[i], points[i], relative[i], Wrench(torques[i], forces[i]), below)
+        parts.append(own)
+        if p >= 0:
+            torques[p], forces[p] = below
+    return jnp.concatenate(parts[::-1])
 
 
 @jax.jit
