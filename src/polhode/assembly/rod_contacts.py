@@ -6,22 +6,25 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from polhode import checks
 from polhode.assembly.contacts import joint_pairs, plain_shape, shapes_of
 from polhode.assembly.coordinate_layout import AbstractLayout
+from polhode.assembly.element_groups import kind_of
 from polhode.checks import short_repr
 from polhode.contact.distances import slots
 from polhode.contact.rules import ContactRule
 from polhode.contact.shapes import AbstractShape, Sphere
 from polhode.linalg.blocks import Indices
 from polhode.multibody.bodies import Body
-from polhode.multibody.mechanism.groups import stack_trees
+from polhode.multibody.mechanism.groups import ForceGroup, stack_trees
 from polhode.multibody.mechanism.near_forces import NearParts
 from polhode.multibody.mechanism.poses import Pose
-from polhode.rods.contact_law import LineLaw
+from polhode.rods.contact_law import LineLaw, depth_of_impact
+from polhode.rods.pressed_edge import PressedEdge
 from polhode.rods.rod import Rod
 from polhode.rods.rod_pairs import EdgeTable, RodPairs
 from polhode.rods.shape_contact import RodShapeContact
@@ -193,7 +196,8 @@ def rod_pairs(model: ModelParts, layout: AbstractLayout) -> tuple[RodPairs, ...]
     by_rule: dict[int, list[tuple[Rod, Rod, ContactRule]]] = {}
     for pair in _chosen_rods(model):
         by_rule.setdefault(id(pair[2]), []).append(pair)
-    return tuple(_pairs_of_rule(layout, pairs) for pairs in by_rule.values())
+    gravity = jnp.sqrt(jnp.sum(jnp.square(jnp.asarray(model.gravity))))
+    return tuple(_pairs_of_rule(layout, pairs, gravity) for pairs in by_rule.values())
 
 
 def _rod_ends(model: ModelParts, rule: ContactRule) -> Iterator[tuple[Rod, Rod]]:
@@ -209,7 +213,9 @@ def _rod_ends(model: ModelParts, rule: ContactRule) -> Iterator[tuple[Rod, Rod]]
         yield rule.first, rule.second
 
 
-def _pairs_of_rule(layout: AbstractLayout, pairs: Sequence[tuple[Rod, Rod, ContactRule]]) -> RodPairs:
+def _pairs_of_rule(
+    layout: AbstractLayout, pairs: Sequence[tuple[Rod, Rod, ContactRule]], gravity: Any
+) -> RodPairs:
     rods = list({id(rod): rod for first, second, _ in pairs for rod in (first, second)}.values())
     number = {id(rod): k for k, rod in enumerate(rods)}
     touches = np.zeros((len(rods),) * 2, bool)
@@ -251,8 +257,37 @@ def _pairs_of_rule(layout: AbstractLayout, pairs: Sequence[tuple[Rod, Rod, Conta
     at = stack_trees(clamps) if clamps else none
     return RodPairs(
         table=table, law=law, rows=Indices(rows), clamped=Indices(clamped), clamps=at, parts=_parts(layout, nodes),
-        rods=tuple(rod.name for rod in rods),
+        stiffest=_pressed(layout, rods, pairs[0][2], gravity), rods=tuple(rod.name for rod in rods),
     )  # fmt: skip
+
+
+def _pressed(
+    layout: AbstractLayout, rods: Sequence[Rod], rule: ContactRule, gravity: Any
+) -> tuple[ForceGroup, ...]:
+    """The edges as others press them, by kinds."""
+    law, square = LineLaw.of(rule), _square_speed(rods, rule)
+    kinds: dict[Any, list[tuple[tuple[Body, Body], PressedEdge]]] = {}
+    for rod in rods:
+        for edge, section in zip(rod.edges, rod.sections, strict=True):
+            depth = jax.lax.stop_gradient(depth_of_impact(law, section.mass, square, gravity))
+            element = PressedEdge(edge.shape, jnp.asarray(rod.contact_radius, float), law, depth)
+            nodes = edge.first, edge.second
+            kinds.setdefault((kind_of(element), *map(layout.kind, nodes)), []).append((nodes, element))
+    return tuple(
+        ForceGroup(
+            stack_trees([element for _, element in own]),
+            tuple(layout.slot(ends) for ends in zip(*(nodes for nodes, _ in own), strict=True)),
+        )
+        for own in kinds.values()
+    )
+
+
+def _square_speed(rods: Sequence[Rod], rule: ContactRule) -> Any:
+    """The square of the speed of an impact: of the rule, or the largest between nodes at the start."""
+    if rule.impact_speed is not None:
+        return jnp.asarray(rule.impact_speed, float) ** 2
+    speeds = jnp.stack([jnp.asarray(body.u, float) for rod in rods for body in rod.nodes])
+    return jnp.sum(jnp.square(jnp.max(speeds, axis=0) - jnp.min(speeds, axis=0)))
 
 
 def _parts(layout: AbstractLayout, nodes: Sequence[tuple[Body, Body]]) -> tuple[NearParts, ...]:

@@ -17,9 +17,6 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)
 _PLACES: Any = 0.5 * (1 + _NODES)
 _SHARES: Any = 0.5 * _WEIGHTS
 
-_NARROWEST = 0.02
-"""The share of an edge around the least value within which others are looked at."""
-
 
 class Patch(NamedTuple):
     """Points of Gauss' quadrature on a patch; of an empty one, weights are zero.
@@ -64,11 +61,12 @@ class Span(NamedTuple):
 def contact_span(value: Callable[[Array], Array]) -> Span:
     """Where a function along an edge is negative, which is nearly a parabola: a convex one is so in one piece.
 
-    Its values at the stations give a first answer, those around the least of these a parabola there, and those at the
-    ends of what that has a correction.
+    Its values at the stations give a first answer, those at the ends of that correct it. Both change continuously with
+    the function, also where it is nearly constant, as on edges that lie on a drum: a parabola around the least value
+    would jump there with the place of that, and Newton's method with it.
     """
     still = lambda s: jax.lax.stop_gradient(value(s))  # noqa: E731
-    values = _around_least(still, jax.vmap(still)(STATIONS))
+    values = jax.vmap(still)(STATIONS)
     span = negative_span(values)
     steepness = jnp.sqrt(jnp.maximum(_discriminant(values), 0.0))
     ends = jnp.stack(span)
@@ -78,21 +76,6 @@ def contact_span(value: Callable[[Array], Array]) -> Span:
     inside = (ends > 0) & (ends < 1) & (width > 0)
     first, last = jnp.where(inside, ends + jnp.array([1.0, -1.0]) * change, ends)
     return Span(jnp.clip(first, 0.0, 2.0), jnp.clip(last, -1.0, 1.0))
-
-
-def _around_least(value: Callable[[Array], Array], values: Float[Array, "3"]) -> Float[Array, "3"]:
-    """Values at the stations of a parabola through those around the least value, if there is one."""
-    g0, middle, g1 = values
-    a, b = 2 * (g0 - 2 * middle + g1), 4 * middle - 3 * g0 - g1
-    convex = a > 0
-    slope = jnp.where(convex, a, 1.0)
-    least = jnp.where(convex, jnp.clip(-b / (2 * slope), 0.0, 1.0), 0.5)
-    there = value(least)
-    half = jnp.where(convex, jnp.clip(2 * jnp.sqrt(jnp.abs(there) / slope), _NARROWEST, 0.5), 0.5)
-    before, after = value(least - half), value(least + half)
-    tilt, bend = (after - before) / (2 * half), (after - 2 * there + before) / (2 * half**2)
-    d = STATIONS - least
-    return there + d * (tilt + d * bend)
 
 
 def _discriminant(values: Float[Array, "3"]) -> Array:

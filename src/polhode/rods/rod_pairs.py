@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Int
 from polhode.compiler.primitives.row_loop import map_rows
 from polhode.linalg.blocks import Indices
 from polhode.linalg.known_places import add_entries, set_entries, take
-from polhode.multibody.mechanism.groups import Motion
+from polhode.multibody.mechanism.groups import ForceGroup, Motion
 from polhode.multibody.mechanism.near_forces import AbstractNearForces, NearParts
 from polhode.multibody.mechanism.poses import Pose, Wrench
 from polhode.rods.cells import STRETCHES, neighbour_stretches
@@ -104,7 +104,7 @@ class RodPairs(AbstractNearForces):
 
     - `table`: the edges. - `law`: per length of the first rod.
     - `rows`: of the nodes in a motion; the ground's where they are clamped, at `clamps`.
-    - `parts`: edges by kinds of nodes. - `rods`: names of the rods.
+    - `parts`: edges by kinds of nodes. - `stiffest`: each pressed by others. - `rods`: names of the rods.
     """
 
     table: EdgeTable
@@ -113,6 +113,7 @@ class RodPairs(AbstractNearForces):
     clamped: Indices = eqx.field(static=True)
     clamps: Pose
     parts: tuple[NearParts, ...]
+    stiffest: tuple[ForceGroup, ...]
     rods: tuple[str, ...] = eqx.field(static=True, default=())
 
     @property
@@ -262,8 +263,8 @@ class _Pair(NamedTuple):
         t = second.line.nearest(point, steps)
         t = jnp.where(second.opens, jnp.maximum(t, 0.0), t)
         t = jnp.where(second.closes, jnp.minimum(t, 1.0), t)
-        # It is where the distance is least, so that t has no part in its derivatives.
-        d = point - second.line.point(jax.lax.stop_gradient(t))
+        # The gap doesn't depend on t where it is least, but its normal does.
+        d = point - second.line.point(t)
         square = d @ d
         distance = jnp.sqrt(jnp.where(square > 0, square, 1.0))
         return jnp.where(square > 0, distance, 0.0) - first.radius - second.radius, d / distance, t

@@ -97,7 +97,8 @@ class Mechanism(Module):
     def stiffest(self) -> Mechanism:
         """The mechanism with the largest derivatives that its loads have in a run, for limits of the step."""
         forces = tuple(dataclasses.replace(each, elements=each.elements.stiffest()) for each in self.forces)
-        return dataclasses.replace(self, forces=forces)
+        near = tuple(group for each in self.near_forces for group in each.stiffest)
+        return dataclasses.replace(self, forces=forces + near, near_forces=())
 
     # --- loads and residuals ----------------------------------------------------------------------------------------
 

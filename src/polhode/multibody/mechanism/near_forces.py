@@ -8,7 +8,7 @@ import equinox as eqx
 from jaxtyping import Array, Float
 
 from polhode.linalg.blocks import Indices
-from polhode.multibody.mechanism.groups import Motion, Slot
+from polhode.multibody.mechanism.groups import ForceGroup, Motion, Slot
 from polhode.multibody.mechanism.poses import Wrench
 
 
@@ -28,10 +28,12 @@ class AbstractNearForces(eqx.Module):
     Matrices of methods have the `tangents` of each part against itself, where the parts have elements between their
     nodes anyhow; what couples it with others that it touches is left to the iteration.
 
-    - `parts`: by kinds of their nodes.
+    - `parts`: by kinds of their nodes. - `stiffest`: elements with the largest derivatives that the loads on each part
+      have in a run, for limits of the step.
     """
 
     parts: eqx.AbstractVar[tuple[NearParts, ...]]
+    stiffest: eqx.AbstractVar[tuple[ForceGroup, ...]]
 
     @property
     @abc.abstractmethod
