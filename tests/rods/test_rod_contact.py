@@ -11,6 +11,7 @@ import polhode as ph
 from polhode import rods
 from polhode.multibody.mechanism.groups import Motion
 from polhode.multibody.mechanism.poses import Pose
+from polhode.multibody.stability_limits import stability_limit
 from polhode.rods.cells import neighbour_stretches
 from polhode.spaces import quaternions
 
@@ -160,23 +161,6 @@ def test_the_floor_carries_all_of_a_rod():
     assert np.allclose(still(0.0, state).force, (0, 0, STIFFNESS * 1e-5 * (0.4 + 2 * RADIUS)), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.exhaustive
-def test_statics_of_a_beam_on_a_thin_bar():
-    """The reaction is that of the linear beam up to its deflection over its length, squared."""
-    model = ph.Model(gravity=(0, 0, -9.81))
-    bar = ph.shapes.Cylinder(0.002, 0.2, position=(0.777, 0, -0.0122), rotation=LIES)
-    model.ground.add_shape(bar)
-    stiff = rods.circular(RADIUS, youngs_modulus=1e10, density=1000.0, shear_modulus=1e12)
-    rod = model.add_rod(points=line((0, 0, 0), (1, 0, 0), 40), section=stiff, clamped="first", name="beam")
-    model.add_contact(rod, model.ground, law="compliant", stiffness=1e9, exponent=1.0, friction=0.0)
-    rest = ph.equilibrium(model.problem(t1=1.0), steps=4)
-    system, _ = model.assemble()
-    force = rods.contact_forces(system, rod, model.ground)(0.0, rest.state).force
-    w, a, EI = 9.81 * float(stiff.mass), 0.777, 1e10 * np.pi * RADIUS**4 / 4
-    sag = w * a**2 * (6 - 4 * a + a**2) / (24 * EI)
-    assert force[2] == pytest.approx((sag - 0.0002) * 3 * EI / a**3, rel=2e-3)
-
-
 def test_errors_name_the_remedy():
     model, below, above = crossed_rods(0.0, 0.0)
     with pytest.raises(ValueError, match="law='compliant'"):
@@ -187,6 +171,8 @@ def test_errors_name_the_remedy():
         model.add_contact(below, above, law="compliant", stiffness=1.0, friction=0.0, surface_velocity=(1, 0, 0))
     with pytest.raises(ValueError, match="equilibria and modes"):
         ph.equilibrium(model.problem(t1=1.0))
+    with pytest.raises(ValueError, match="jacfwd"):
+        jax.grad(lambda h: jnp.sum(ph.simulate(model.problem(t1=1e-3, h=1e-4), "rkmk4").t) * h)(1.0)
     with pytest.raises(ValueError, match="'livens'"):
         model.assemble("livens")
     system, _ = model.assemble()
@@ -229,3 +215,56 @@ def test_rods_that_collide_keep_momenta_and_energy(method):
     last = np.sum([lost.outputs[name][-1] for name in ("kinetic_energy", "potential_energy")])
     assert last < (1 - 1e-3) * energy[0]
     assert lost.audit().accurate
+
+
+def tension_ratio(friction, count):
+    """Of a rod over half of a drum that turns below it, held at one end and pulled at the other; and the pull."""
+    drum_radius, radius, tail = 0.1, 1e-5, 0.02
+    angles = np.linspace(np.pi, 0, count + 1)
+    arc = (drum_radius + radius) * np.stack([np.cos(angles), 0 * angles, np.sin(angles)], axis=1)
+    down = np.array([0, 0, -tail])
+    points = np.concatenate([line(arc[0] + down, arc[0], 2)[:-1], arc, line(arc[-1], arc[-1] + down, 2)[1:]])
+    thin = rods.Section(
+        stiffness=(1e-8, 1e-8, 1e-8, 10.0, 10.0, 2e3), mass=0.01, inertia=(1e-8, 1e-8, 2e-8),
+        damping=(1e-7, 1e-7, 1e-7, 0.05, 0.05, 1.0), radius=radius,
+    )  # fmt: skip
+    model = ph.Model()
+    # So heavy that it goes on to turn.
+    drum = model.add_body(
+        mass=1e9, inertia=(1e9, 1e9, 1e9), angular_velocity=(0, 1, 0),
+        shape=ph.shapes.Cylinder(drum_radius, 0.1, rotation=LIES), name="drum",
+    )  # fmt: skip
+    rope = model.add_rod(points=points, section=thin, clamped="first", name="rope", reference="as-placed")
+    model.add(ph.forces.PointForce(rope.last, (0, 0, -1.0)))
+    model.add_contact(
+        drum, rope, law="compliant", stiffness=1e6, exponent=1.0, friction=friction, slip_speed=1e-4, damping=5.0
+    )
+    run = ph.simulate(model.problem(t1=0.2, h=5e-4), ph.integrators.get("generalized-alpha", rho_inf=0.5))
+    system, _ = model.assemble()
+    last = jax.tree.map(lambda a: a[-1], run.state)
+    tension = np.asarray(rope.section_forces(system)(0.0, last, jnp.zeros(0)))[:, 5]
+    return tension[0] / tension[-1], tension[-1]
+
+
+@pytest.mark.exhaustive
+def test_a_rod_on_a_drum_that_turns_has_the_ratio_of_euler_and_eytelwein():
+    exact = np.exp(0.3 * np.pi)
+    (coarse, _), (fine, pull) = (tension_ratio(0.3, count) for count in (24, 48))
+    assert pull == pytest.approx(1.0, rel=1e-4)
+    assert coarse == pytest.approx(exact, rel=1e-3)
+    assert fine == pytest.approx(exact, rel=1e-4)
+
+
+def test_limits_of_explicit_steps_know_contacts_between_rods():
+    limits = []
+    for stiffness in (1e8, 1e10):
+        model, _, _ = crossed_rods(0.0, 0.0, stiffness=stiffness)
+        limits.append(stability_limit(*_start(model)))
+    assert limits[1].frequency == pytest.approx(10 * limits[0].frequency, rel=1e-6)
+    # At least that of two parallel edges that press each other along their lengths.
+    assert limits[0].frequency >= np.sqrt(2 * 1e8 / (1000 * np.pi * RADIUS**2))
+
+
+def _start(model):
+    system, state = model.assemble()
+    return system, 0.0, state

@@ -213,9 +213,7 @@ def _rod_ends(model: ModelParts, rule: ContactRule) -> Iterator[tuple[Rod, Rod]]
         yield rule.first, rule.second
 
 
-def _pairs_of_rule(
-    layout: AbstractLayout, pairs: Sequence[tuple[Rod, Rod, ContactRule]], gravity: Any
-) -> RodPairs:
+def _pairs_of_rule(layout: AbstractLayout, pairs: Sequence[tuple[Rod, Rod, ContactRule]], gravity: Any) -> RodPairs:
     rods = list({id(rod): rod for first, second, _ in pairs for rod in (first, second)}.values())
     number = {id(rod): k for k, rod in enumerate(rods)}
     touches = np.zeros((len(rods),) * 2, bool)
@@ -257,13 +255,11 @@ def _pairs_of_rule(
     at = stack_trees(clamps) if clamps else none
     return RodPairs(
         table=table, law=law, rows=Indices(rows), clamped=Indices(clamped), clamps=at, parts=_parts(layout, nodes),
-        stiffest=_pressed(layout, rods, pairs[0][2], gravity), rods=tuple(rod.name for rod in rods),
+        stiffest=_limits(layout, rods, pairs[0][2], gravity), rods=tuple(rod.name for rod in rods),
     )  # fmt: skip
 
 
-def _pressed(
-    layout: AbstractLayout, rods: Sequence[Rod], rule: ContactRule, gravity: Any
-) -> tuple[ForceGroup, ...]:
+def _limits(layout: AbstractLayout, rods: Sequence[Rod], rule: ContactRule, gravity: Any) -> tuple[ForceGroup, ...]:
     """The edges as others press them, by kinds."""
     law, square = LineLaw.of(rule), _square_speed(rods, rule)
     kinds: dict[Any, list[tuple[tuple[Body, Body], PressedEdge]]] = {}
