@@ -128,7 +128,7 @@ class AbsoluteLayout(AbstractLayout):
         looped = sum(group.columns.numbers.size for group in self.groups) >= _LOOP_THRESHOLD
         coordinates = AbsoluteCoordinates(_set_looped(self.groups, looped), internal, self.places, turns)
         joints, forces = _set_looped(mechanism.joints, looped), _set_looped(mechanism.forces, looped)
-        return coordinates, Mechanism(joints, forces, mechanism.gravity), labels
+        return coordinates, dataclasses.replace(mechanism, joints=joints, forces=forces), labels
 
     def start(self) -> State:
         """The initial state given by the bodies of the model."""

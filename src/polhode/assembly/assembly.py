@@ -20,6 +20,7 @@ from polhode.assembly.element_groups import group_forces, group_joints
 from polhode.assembly.held_coordinates import HeldQuantity, repair_holding, resolve_held
 from polhode.assembly.joint_contacts import build_joint_contacts, check_bearings, has_joint_contacts
 from polhode.assembly.mixed_assembly import joint_layout
+from polhode.assembly.rod_contacts import rod_pairs, rod_shape_contacts, rods_touch
 from polhode.assembly.rule_table import has_rigid_contacts
 from polhode.assembly.spanning_tree import has_loops
 from polhode.assembly.tree_assembly import MINIMAL
@@ -103,6 +104,11 @@ def _refuse_contacts(model: ModelParts, formulation: str) -> None:
             "`stiffness`, and smooth friction, with a `stick_velocity`. Take joint or absolute coordinates on Lie "
             "groups, such as 'minimal' or 'SE3'."
         )
+    if formulation in (livens.LIVENS, SEPARABLE) and rods_touch(model):
+        raise ValueError(
+            f"Rods of the model touch rods, and {short_repr(formulation)} takes their contacts with bodies only. Take "
+            "absolute coordinates on Lie groups, such as 'SE3'."
+        )
     if formulation in (livens.LIVENS, SEPARABLE) and has_rigid_contacts(model):
         raise ValueError(
             f"The model has contacts, and {formulation!r} takes compliant ones only, law='compliant'. Take joint or "
@@ -135,7 +141,7 @@ def _in_coordinates(
     t0 = checks.number("t0", t0, "initial time") if checks.is_concrete(t0) else t0
     layout = joint_layout(model, repair) if formulation == MINIMAL else AbsoluteLayout(model.bodies, formulation)
     acting = [(name, part) for name, part in model.parts if not is_rigid(part)]
-    parts = (*acting, *compliant_contacts(model))
+    parts = (*acting, *compliant_contacts(model), *rod_shape_contacts(model))
     parts_with_elements = [(name, part, part.initial_element()) for name, part in parts]
     elements = layout.remaining_elements(parts_with_elements)
     try:
@@ -216,7 +222,9 @@ def _build(
     joint_contacts = build_joint_contacts(model, layout, register)
     counter = register.counter()
     turns = 0 if counter is None else counter.count
-    coordinates, mechanism, labels = layout.finish(Mechanism(joints, forces, model.gravity), labels, turns)
+    coordinates, mechanism, labels = layout.finish(
+        Mechanism(joints, forces, model.gravity, rod_pairs(model, layout)), labels, turns
+    )
     check_bearings(joint_contacts, labels, list(dropped))
     return MultibodySystem(
         mechanism=mechanism,

@@ -8,6 +8,7 @@ import numpy as np
 
 from polhode import checks
 from polhode.assembly.compliant_contacts import compliant_contacts
+from polhode.assembly.rod_contacts import rod_contact_names
 from polhode.contact.distances import slots as points_of
 from polhode.contact.shape_contacts import ShapeContacts
 from polhode.contact.sparse.listed_contacts import ListedContacts
@@ -27,15 +28,18 @@ def contact_metadata(model: ModelParts, system: MultibodySystem) -> dict[str, An
     - `along`: stops and dry friction of joints, which come after the points: the coordinate in words, names of the
       parts of the model, and joint, coordinate and ratio of each term of the coordinate.
 
-    Compliant contacts are forces: the entry `compliant` has their names, with those of bodies. Without any contacts,
+    Compliant contacts are forces: the entry `compliant` has their names, with those of bodies; `rod_contacts` the names
+    of rods and of what they touch. Without any contacts,
     but with shapes, the entry `untouchable` has the names of bodies with shapes.
     """
     forces = {name: [body.name for body in part.bodies] for name, part in compliant_contacts(model)}
+    of_rods = rod_contact_names(model)
     compliant = {"compliant": forces} if forces else {}
+    compliant |= {"rod_contacts": of_rods} if of_rods else {}
     everything, contacts = system.contact_set, system.shape_contacts
     if everything is None:
         names = [body.name for body in (model.ground, *model.bodies) if body.shapes]
-        return {"untouchable": names} if names and not forces else compliant
+        return {"untouchable": names} if names and not compliant else compliant
     sizes = {"joints": list(system.labels), "count": everything.count, "rows": everything.law.rows}
     if isinstance(contacts, ListedContacts):
         return {"contacts": {**sizes, "pairs": [], "listed": _lists_of(contacts)}, **compliant}

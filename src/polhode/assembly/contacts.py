@@ -113,7 +113,9 @@ def pairs_of(model: ModelParts, law: str) -> Iterator[Pair]:
 
 
 def _ends(model: ModelParts, rule: ContactRule, joined: set[frozenset[int]]) -> Iterator[tuple[list, list]]:
-    """Both sides of a rule, each as shapes with their bodies."""
+    """Both sides of a rule, each as shapes with their bodies; none of rules of rods."""
+    if rule.of_rods:
+        return
     if rule.first is not None:
         yield shapes_of(model, rule.first), shapes_of(model, rule.second)
         return

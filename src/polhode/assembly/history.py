@@ -36,6 +36,7 @@ class RecordableModel(Protocol):
 
     register: Register
     parts: list[Any]
+    rods: list[Any]
     contact_rules: list[Any]
     history: History
 
@@ -56,6 +57,7 @@ def record_call(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[
             if name not in names:
                 raise _unknown(method.__name__, name, names)
         undo, parts, rules = self.register.savepoint(), len(self.parts), len(self.contact_rules)
+        rods = len(self.rods)
         outermost, self.history.within_call = not self.history.within_call, True
         try:
             with eager_numpy():
@@ -65,7 +67,7 @@ def record_call(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[
             return result
         except BaseException:
             undo()
-            del self.parts[parts:], self.contact_rules[rules:]
+            del self.parts[parts:], self.contact_rules[rules:], self.rods[rods:]
             raise
         finally:
             self.history.within_call = not outermost

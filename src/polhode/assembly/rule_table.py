@@ -32,6 +32,8 @@ class RuleTable(NamedTuple):
         joined = joint_pairs(model)
         of_body: dict[int, np.ndarray] = {number: np.flatnonzero(owner == number) for number in set(owner.tolist())}
         for number, rule in enumerate(model.contact_rules):
+            if rule.of_rods:
+                continue
             if rule.first is not None:
                 first, second = (
                     [place[id(b), id(s)] for b, s in shapes_of(model, end)] for end in (rule.first, rule.second)

@@ -25,6 +25,7 @@ class ContactRule:
       `friction` over the `stribeck_speed`; None for the same. - `restitution`, `tangential_restitution`: from 0 to 1.
     - `drilling`, `rolling`: lengths that bound moments by the normal force.
     - `surface_velocity`: of the surface of `first`, in its frame, shape (3,).
+    - `of_rods`: whether `first` or `second` is a rod.
     - `law`: "rigid", or "compliant" with the numbers that follow; see `polhode.contact.compliance`.
     """
 
@@ -46,6 +47,7 @@ class ContactRule:
     slip_speed: Any = None
     static_friction: Any = None
     stribeck_speed: Any = None
+    of_rods: bool = False
 
     def __post_init__(self) -> None:
         checks.choice("law", self.law, LAWS)

@@ -15,6 +15,7 @@ from polhode.assembly.history import History, record_call
 from polhode.assembly.name_registry import Register
 from polhode.assembly.parameters import substitute
 from polhode.assembly.rebuild import Replay, declared_parameters
+from polhode.assembly.rod_contacts import check_rod_rule, is_of_rods
 from polhode.checks import short_repr
 from polhode.compiler.numpy.eager import eager_numpy
 from polhode.contact.filled_shapes import check_shapes, fill_shapes
@@ -79,6 +80,7 @@ class Model:
         self.register = Register()
         self.parts: list[tuple[str, AbstractPart]] = []
         self.file_joints: dict[str, AbstractMeasuredPair] = {}
+        self.rods: list[Rod] = []
         self.contact_rules: list[ContactRule] = []
         self.contact_capacity: int | None = None
 
@@ -183,7 +185,8 @@ class Model:
           force.
         - `without`: pairs of bodies that pass through each other.
         - `law`: "rigid" or "compliant"; what follows is of compliant contacts only.
-        - `stiffness`, `exponent`: k and p, 3/2 for round bodies (`polhode.forces.hertz_stiffness`), 1 for springs.
+        - `stiffness`, `exponent`: k and p, 3/2 for round bodies (`polhode.forces.hertz_stiffness`), 1 for springs; of
+          rods, which are included if they have a `radius`, k is per length of the rod.
         - `damping`: c, time per length.
         - `slip_speed`: v_s; needed with friction.
 
@@ -204,8 +207,8 @@ class Model:
     @record_call
     def add_contact(
         self,
-        first: Body | AbstractShape,
-        second: Body | AbstractShape,
+        first: Body | AbstractShape | Rod,
+        second: Body | AbstractShape | Rod,
         *,
         friction: Any = 0.5,
         restitution: Any = 0.0,
@@ -225,6 +228,8 @@ class Model:
     ) -> None:
         """Let two bodies, or the ground and a body, or two shapes on them touch; later calls replace earlier ones.
 
+        Either may be a rod, or both, also the same one twice, which then touches itself: by law="compliant".
+
         **Arguments:** as for `contacts`, and
 
         - `surface_velocity`: of the surface of `first` against this body and in its frame, as of a conveyor belt,
@@ -237,8 +242,10 @@ class Model:
         rule = ContactRule(
             first, second, (), friction, restitution, tangential_restitution, drilling, rolling, surface_velocity, name,
             law, stiffness, exponent, damping, impact_speed, slip_speed, static_friction, stribeck_speed,
+            of_rods=is_of_rods(first, second),
         )  # fmt: skip
-        check_rule(self, rule)
+        check = check_rod_rule if rule.of_rods else check_rule
+        check(self, rule)
         self.contact_rules.append(rule)
 
     @record_call
@@ -299,6 +306,7 @@ class Model:
         closed: bool = False,
         velocity: Any = (0.0, 0.0, 0.0),
         angular_velocity: Any = (0.0, 0.0, 0.0),
+        radius: Any = None,
         name: str | None = None,
     ) -> Rod:
         """Add a geometrically exact rod: nodes that are bodies, with the mass beside them, and elastic edges.
@@ -325,6 +333,7 @@ class Model:
         - `clamped`: "first" and "last" nodes that don't move; they are no bodies then, but part of the ground.
         - `closed`: whether an edge leads from the last point back to the first, which must not be repeated.
         - `velocity`, `angular_velocity`: of the nodes, inertial and in their own frames, shape (3,) or (n + 1, 3).
+        - `radius`: for contact, with which `contacts` includes the rod; `add_contact` takes that of its sections else.
         - `name`: for messages, "rod-1", "rod-2", … by default.
 
         **Raises** ValueError for values that make no sense, with the remedy.
@@ -332,7 +341,7 @@ class Model:
         # Loads on rods are made of forces, which take their bodies from this package.
         from polhode.rods import add_to_model
 
-        return add_to_model.build(
+        rod = add_to_model.build(
             self,
             name=self.register.name(name, "rod"),
             points=points,
@@ -348,7 +357,10 @@ class Model:
             closed=closed,
             velocity=velocity,
             angular_velocity=angular_velocity,
+            radius=radius,
         )
+        self.rods.append(rod)
+        return rod
 
     @record_call
     def add_flexible(

@@ -30,6 +30,7 @@ class ModelParts(AddsCoordinates, Protocol):
     - `gravity`: acceleration in the inertial frame. - `units`: of its numbers; None if unknown.
     - `ground`, `bodies`: the bodies, without nodes of flexible ones. - `parts`: joints and forces by name.
     - `register`: the names in use. - `file_joints`: joints by their names in the file of the model.
+    - `rods`: as `Model.add_rod` returns them.
     - `contact_rules`: which shapes touch, and how. - `contact_capacity`: how many points may touch at a time.
     """
 
@@ -39,6 +40,7 @@ class ModelParts(AddsCoordinates, Protocol):
     register: Any
     parts: list[tuple[str, AbstractPart]]
     file_joints: dict[str, Any]
+    rods: list[Any]
     contact_rules: list[Any]
     contact_capacity: int | None
 

@@ -427,6 +427,11 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
     def has_stiff_forces(self) -> bool:
         return self.coordinates.local and (self.mechanism.has_stiff_forces or self.coordinates.has_strain_energy)
 
+    @property
+    def has_reverse_derivative(self) -> bool:
+        # The search for pairs has loops of unknown length.
+        return not self.mechanism.near_forces
+
     def explicit_limit(self, t: float, state: State, h: float, share: float = 1.0) -> str:
         limit = stability_limit(self, t, state)
         if not h > share * limit.step:

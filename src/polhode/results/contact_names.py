@@ -117,6 +117,11 @@ class Contacts(Mapping[Any, "ContactResults | StopResults | JointContactResults"
                 f"Compliant contacts are forces of the model: {listed}, with `force` on the second body, `moment`, "
                 "`depth` and `power`."
             )
+        if any(ends <= {*pair} for pair in self._names.get("rod_contacts", ())):
+            raise UnknownName(
+                f"Forces between rods and what they touch, such as {short_repr(key)}, are functions of the state: "
+                "`polhode.rods.contact_forces(system, rod, other)`."
+            )
 
     def _of_one(self, name: str) -> ContactResults:
         """All contacts of a body or shape; forces are those on it."""

@@ -4,6 +4,8 @@ In: points, frames and sections. Out: nodes as bodies of a model, and edges as i
 `add_to_model.py`, then `edge.py`.
 """
 
+from polhode.rods.contact_results import RodContactState as RodContactState
+from polhode.rods.contact_results import contact_forces as contact_forces
 from polhode.rods.curves import catenary as catenary
 from polhode.rods.loads import DistributedLoad as DistributedLoad
 from polhode.rods.loads import RodContact as RodContact

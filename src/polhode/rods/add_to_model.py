@@ -53,6 +53,7 @@ def build(
     closed: bool,
     velocity: Any,
     angular_velocity: Any,
+    radius: Any,
 ) -> Rod:
     """Adds nodes and edges to a model; see `Model.add_rod`."""
     for option, value in (("closed", closed), ("constrained_stress", constrained_stress)):
@@ -60,6 +61,7 @@ def build(
             raise ValueError(f"`{option}` must be True or False, got {short_repr(value)}.")
     if rotations is not None and normal is not None:
         raise ValueError("`normal` is for frames along the points; give it or `rotations`.")
+    radius = None if radius is None else checks.positive("radius", radius, (), "of a rod, for contact")
     x = points_of(points, closed)
     count = len(x)
     N = count if closed else count - 1
@@ -84,7 +86,7 @@ def build(
     shapes = [EdgeShape(measure, (clamped_poses[e], clamped_poses[(e + 1) % count]), rest[e], ds[e]) for e in range(N)]
     edges = _add_edges(model, name, nodes, shapes, sections, which, constrained_stress)
     places = Pose(jnp.asarray(x), jnp.asarray(R))
-    return Rod(name, tuple(nodes), places, tuple(edges), jnp.asarray(ds), sections, which)
+    return Rod(name, tuple(nodes), places, tuple(edges), jnp.asarray(ds), sections, which, radius)
 
 
 def _nodes(

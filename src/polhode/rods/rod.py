@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -38,6 +38,7 @@ class Rod:
     - `lengths`: of the edges without stress, shape (N,).
     - `sections`: of the edges.
     - `constrained`: numbers of the constrained strains.
+    - `radius`: for contact; None for that of the sections.
     """
 
     name: str
@@ -47,6 +48,19 @@ class Rod:
     lengths: Float[Array, " N"]
     sections: tuple[Section, ...]
     constrained: tuple[int, ...]
+    radius: Any = None
+
+    @property
+    def touches(self) -> bool:
+        """Whether `Model.contacts` includes it: it has a `radius` of its own."""
+        return self.radius is not None
+
+    @property
+    def contact_radius(self) -> Any:
+        """The radius for contact: its own, or the largest of its sections; 0 if neither is known."""
+        if self.radius is not None:
+            return self.radius
+        return jnp.max(checks.stack([section.radius for section in self.sections]))
 
     def __repr__(self) -> str:
         return f"Rod({short_repr(self.name)}, {len(self.edges)} edges)"

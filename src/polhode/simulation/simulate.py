@@ -11,7 +11,7 @@ from polhode import checks
 from polhode.compiler.placement import with_default_device
 from polhode.events.event import Event, flatten_events
 from polhode.integrators.base import AbstractIntegrator
-from polhode.jax_context import check_environment, inside_transformation
+from polhode.jax_context import check_environment, in_reverse_mode, inside_transformation
 from polhode.problem import Problem
 from polhode.result_codes import Result
 from polhode.simulation import traced_run
@@ -151,6 +151,11 @@ def simulate(
     request = request._replace(max_steps=step_limit(max_steps, 4096 if inside else 10_000_000))
     run = plan_run(task, request, schedule, previous)
     if inside:
+        if in_reverse_mode() and not run.identity.events.run_system.source.has_reverse_derivative:
+            raise ValueError(
+                "Runs with contacts between rods have no derivatives in reverse mode, as of `jax.grad`: take forward "
+                "mode, `jax.jacfwd` or `jax.jvp`, or leave these contacts out."
+            )
         return traced_run.trace(run, output.store, output.estimate_error)
     if resume and store is not None and is_run(store):
         steps = request._replace(breakpoints=breakpoint_times(breakpoints))

@@ -177,6 +177,11 @@ class AbstractSystem(Module):
         """Whether stiff force elements bound the step of explicit methods, so that runs check the step first."""
         return False
 
+    @property
+    def has_reverse_derivative(self) -> bool:
+        """Whether runs have derivatives in reverse mode."""
+        return True
+
     def conversions(self) -> tuple[AbstractConversion, ...]:
         """Conversions to systems of other kinds with the same motion, in order of preference."""
         return ()

@@ -40,6 +40,7 @@ from polhode.multibody.measurements.joints import LOADS
 from polhode.multibody.system import MultibodySystem
 from polhode.problem import Observable, Problem
 from polhode.results.observer import BatchedObserver, Observer
+from polhode.rods.shape_contact import EdgeSurface
 from polhode.spaces.base import Point
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
@@ -190,9 +191,20 @@ def _at_rest(problem: Any, outputs: dict[str, Observable]) -> dict[str, Observab
     return {**outputs, LOADS: problem.named.readings.loads_at_rest(problem.system)}
 
 
+def _has_rod_contacts(system: MultibodySystem) -> bool:
+    return bool(system.mechanism.near_forces) or any(
+        isinstance(group.elements, EdgeSurface) for group in system.mechanism.forces
+    )
+
+
 def mechanical(problem: Any) -> tuple[AbstractMechanical, dict[str, Observable]]:
     """The mechanical system of an argument `problem`, and its outputs. Raises ValueError."""
     system = problem.system if isinstance(problem, Problem) else problem
+    if isinstance(system, MultibodySystem) and _has_rod_contacts(system):
+        raise ValueError(
+            "Rods of this model touch something, and equilibria and modes don't take contacts of rods. Give the "
+            "sections `damping` and run it until it rests, or leave these contacts out."
+        )
     if isinstance(problem, str) or (not isinstance(problem, Problem) and callable(getattr(problem, "problem", None))):
         raise checks.not_a_problem(problem)
     if not isinstance(system, AbstractMechanical):

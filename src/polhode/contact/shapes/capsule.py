@@ -40,6 +40,10 @@ class Capsule(AbstractConvex):
         return self.half + self.radius
 
     @property
+    def section_radius(self) -> Float[Array, ""]:
+        return self.radius
+
+    @property
     def inner_radius(self) -> Float[Array, ""]:
         return self.radius
 

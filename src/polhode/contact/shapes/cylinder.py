@@ -42,6 +42,10 @@ class Cylinder(AbstractConvex):
         return root(self.half**2 + self.radius**2)
 
     @property
+    def section_radius(self) -> Float[Array, ""]:
+        return self.radius
+
+    @property
     def inner_radius(self) -> Float[Array, ""]:
         return jnp.minimum(self.radius, self.half)
 

@@ -50,3 +50,7 @@ class Plane(AbstractShape):
     @property
     def bounding_radius(self) -> Float[Array, ""]:
         return jnp.asarray(np.inf)
+
+    @property
+    def section_radius(self) -> Float[Array, ""]:
+        return jnp.asarray(np.inf)

@@ -100,6 +100,11 @@ class AbstractShape(eqx.Module):
     def bounding_radius(self) -> Float[Array, ""]:
         """Radius of a sphere about `position` that holds the shape; infinite for planes."""
 
+    @property
+    def section_radius(self) -> Float[Array, ""]:
+        """Least radius of its sections, where these are circles; infinite for planes, 0 for shapes with edges."""
+        return jnp.zeros(())
+
     @abc.abstractmethod
     def bounds(self, pose: Pose) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
         """Lowest and highest coordinates in space, on a body with the pose (x, R)."""

@@ -32,6 +32,10 @@ class Sphere(AbstractConvex):
         return self.radius
 
     @property
+    def section_radius(self) -> Float[Array, ""]:
+        return self.radius
+
+    @property
     def inner_radius(self) -> Float[Array, ""]:
         return self.radius
 

@@ -289,7 +289,8 @@ class AbsoluteCoordinates(AbstractCoordinates):
 
     def stiffness(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
         of_bodies = self.stiffness_under(self._loads(mechanism, t, self.motion(q, v)), q, v)
-        return (*of_bodies, *tangents.stiffness_blocks(self.bodies, mechanism.forces, t, self.points(q), v))
+        near = tangents.near_blocks(self.bodies, mechanism.near_forces, self.points(q), self.motion(q, v), False)
+        return (*of_bodies, *near, *tangents.stiffness_blocks(self.bodies, mechanism.forces, t, self.points(q), v))
 
     def stiffness_under(self, loads: Wrench, q: Point, v: Vector) -> Matrix:
         """The part of the bodies under fixed loads on all nodes."""
@@ -300,7 +301,8 @@ class AbsoluteCoordinates(AbstractCoordinates):
 
     def damping(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
         of_bodies = self.damping_under(self._loads(mechanism, t, self.motion(q, v)), q, v)
-        return (*of_bodies, *tangents.damping_blocks(self.bodies, mechanism.forces, t, self.points(q), v))
+        near = tangents.near_blocks(self.bodies, mechanism.near_forces, self.points(q), self.motion(q, v), True)
+        return (*of_bodies, *near, *tangents.damping_blocks(self.bodies, mechanism.forces, t, self.points(q), v))
 
     def damping_under(self, loads: Wrench, q: Point, v: Vector) -> Matrix:
         """The part of the bodies under fixed loads on all nodes."""

@@ -261,6 +261,7 @@ class MixedCoordinates(AbstractCoordinates):
         return (
             *self.others.stiffness_under(self._on_others(loads, mechanism.gravity), q[0], of_others),
             *self._of_tree(self.tree.stiffness(on_tree, t, q[1], of_tree)),
+            *tangents.near_blocks(self._ends, mechanism.near_forces, self._end_points(q), self.motion(q, v), False),
             *tangents.stiffness_blocks(self._ends, mechanism.forces, t, self._end_points(q), v),
         )
 
@@ -271,6 +272,7 @@ class MixedCoordinates(AbstractCoordinates):
         return (
             *self.others.damping_under(loads, q[0], of_others),
             *self._of_tree(self.tree.damping(unloaded, t, q[1], of_tree)),
+            *tangents.near_blocks(self._ends, mechanism.near_forces, self._end_points(q), self.motion(q, v), True),
             *tangents.damping_blocks(self._ends, mechanism.forces, t, self._end_points(q), v),
         )
 

@@ -16,6 +16,7 @@ from polhode.compiler.numpy.eager import eager_numpy
 from polhode.linalg.known_places import take
 from polhode.modules import Module
 from polhode.multibody.mechanism.groups import ForceGroup, JointGroup, Motion
+from polhode.multibody.mechanism.near_forces import AbstractNearForces
 from polhode.multibody.mechanism.poses import Wrench, rates
 from polhode.multibody.mechanism.reactions import reaction_of
 from polhode.multibody.system import MultibodySystem
@@ -34,6 +35,7 @@ class Balance(Module):
 
     - `free`: rows of these bodies. - `outer`: numbers of the groups of forces that may be external to them.
     - `nonconservative`: numbers of the groups of forces without a potential.
+    - `near`: whether forces between what comes near may be external to them.
     - `works`: whether there is power of loads without a potential, drives included.
     """
 
@@ -41,6 +43,7 @@ class Balance(Module):
     free: tuple[int, ...] = eqx.field(static=True)
     outer: tuple[int, ...] = eqx.field(static=True)
     nonconservative: tuple[int, ...] = eqx.field(static=True)
+    near: bool = eqx.field(static=True, default=False)
 
     @property
     def works(self) -> bool:
@@ -48,18 +51,27 @@ class Balance(Module):
         if not (coordinates.conservative or coordinates.has_own_loads):
             # The power of damping in flexible bodies isn't computed.
             return False
-        return bool(self.nonconservative) or not coordinates.conservative or self.system.mechanism.driven
+        return (
+            bool(self.nonconservative or self._lossy_forces)
+            or not coordinates.conservative
+            or self.system.mechanism.driven
+        )
 
     @property
     def brief_impulse(self) -> bool:
         """Whether external loads may act within a few steps only."""
-        return any(self.system.mechanism.forces[k].elements.brief for k in self.outer)
+        return self.near or any(self.system.mechanism.forces[k].elements.brief for k in self.outer)
 
     @property
     def brief_work(self) -> bool:
         """Whether loads without a potential may act within a few steps only."""
-        own = self.system.coordinates.brief
+        own = self.system.coordinates.brief or bool(self._lossy_forces)
         return own or any(self.system.mechanism.forces[k].elements.brief for k in self.nonconservative)
+
+    @property
+    def _lossy_forces(self) -> tuple[AbstractNearForces, ...]:
+        """Forces between what comes near that have damping or friction."""
+        return tuple(forces for forces in self.system.mechanism.near_forces if not forces.conservative)
 
     def __call__(self, t: Array, q: Point, v: Vector) -> dict[str, Array]:
         if self.system.counts:
@@ -71,7 +83,7 @@ class Balance(Module):
         values: dict[str, Array] = {}
         if self.free:
             values |= self._momenta(q, v, motion)
-        if self.outer:
+        if self.outer or self.near:
             values |= self._resultant(t, motion)
         if self.works:
             values["power"] = self._power(t, q, v, motion)
@@ -108,6 +120,8 @@ class Balance(Module):
         """Resultant external force on the free bodies, and moment about their centre of mass."""
         mechanism, rows = self.system.mechanism, np.array(self.free)
         loads = mechanism.loads(t, motion, [mechanism.forces[k] for k in self.outer])
+        for forces in mechanism.near_forces if self.near else ():
+            loads = jax.tree.map(jnp.add, loads, forces.loads(motion))
         mass, x = take(self.system.coordinates.masses, rows), take(motion.poses.x, rows)
         # Nodes on flexible bodies carry loads too.
         loaded_rows = np.array(self.free_nodes)
@@ -130,6 +144,8 @@ class Balance(Module):
         """Power into the mechanism, except the rate of potentials."""
         system, forces = self.system, self.system.mechanism.forces
         total = sum((self._power_of(forces[k], t, motion) for k in self.nonconservative), start=jnp.zeros(()))
+        for near in self._lossy_forces:
+            total = total + self._power_of_near(near, motion)
         if not system.coordinates.conservative:
             total = total + system.coordinates.power(t, q, v)
         if system.mechanism.driven:
@@ -146,6 +162,14 @@ class Balance(Module):
         pose_rates = jax.vmap(lambda pose, twist: rates((pose,), (twist,))[0])(motion.poses, motion.twists)
         potential = lambda t, poses: group.potential(t, Motion(poses, motion.twists))  # noqa: E731
         return power + jax.jvp(potential, (t, motion.poses), (jnp.ones_like(t), pose_rates))[1]
+
+    def _power_of_near(self, forces: AbstractNearForces, motion: Motion) -> Float[Array, ""]:
+        assert motion.twists is not None
+        loads, (omega, u) = forces.loads(motion), (x[:-1] for x in motion.twists)
+        pose_rates = jax.vmap(lambda pose, twist: rates((pose,), (twist,))[0])(motion.poses, motion.twists)
+        potential = lambda poses: forces.potential(Motion(poses, motion.twists))  # noqa: E731
+        stored = jax.jvp(potential, (motion.poses,), (pose_rates,))[1]
+        return jnp.sum(loads.torque * omega) + jnp.sum(loads.force * u) + stored
 
     def _power_on_nodes(self, group: ForceGroup, wrenches: tuple[Wrench, ...], motion: Motion) -> Float[Array, ""]:
         """Power of loads on nodes; that on integrals, which have no energy, is left out."""
@@ -168,7 +192,8 @@ def balance(system: MultibodySystem, states: list[tuple[Any, State]]) -> Balance
     inside = np.isin(np.arange(len(has_mass)), free)
     outer = tuple(k for k, group in enumerate(groups) if free and _is_outer(group, inside, has_mass))
     nonconservative = tuple(k for k, group in enumerate(groups) if not group.elements.conservative)
-    return Balance(system, free, outer, nonconservative)
+    near = [rows for forces in system.mechanism.near_forces for rows in forces.node_rows]
+    return Balance(system, free, outer, nonconservative, bool(free) and not set(near) <= set(np.asarray(free).tolist()))
 
 
 def _free_rows(system: MultibodySystem, states: list[tuple[Any, State]]) -> tuple[int, ...]:

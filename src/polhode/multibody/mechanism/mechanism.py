@@ -14,6 +14,7 @@ from polhode.linalg.blocks import Indices
 from polhode.linalg.known_places import add_entries, take
 from polhode.modules import Module
 from polhode.multibody.mechanism.groups import ForceGroup, JointGroup, Motion
+from polhode.multibody.mechanism.near_forces import AbstractNearForces
 from polhode.multibody.mechanism.poses import Wrench
 from polhode.result_codes import Result
 
@@ -23,11 +24,13 @@ class Mechanism(Module):
 
     - `joints`, `forces`: groups of elements of one kind.
     - `gravity`: acceleration in the inertial frame.
+    - `near_forces`: between parts that come near each other.
     """
 
     joints: tuple[JointGroup, ...]
     forces: tuple[ForceGroup, ...]
     gravity: Float[Array, "3"]
+    near_forces: tuple[AbstractNearForces, ...] = ()
 
     # --- properties of the elements ---------------------------------------------------------------------------------
 
@@ -45,18 +48,20 @@ class Mechanism(Module):
     @property
     def conservative(self) -> bool:
         """Whether energy is kept: all forces have potentials and no joint is driven."""
-        return all(group.elements.conservative for group in self.forces) and not self.driven
+        elastic = all(group.elements.conservative for group in self.forces) and not self.driven
+        return elastic and all(forces.conservative for forces in self.near_forces)
 
     @property
     def has_stiff_forces(self) -> bool:
         """Whether some forces are of kinds that are often stiff."""
-        return any(group.elements.waves for group in self.forces)
+        return bool(self.near_forces) or any(group.elements.waves for group in self.forces)
 
     @property
     def acts_inside(self) -> bool:
         """Whether neither gravity nor external forces act; False for traced numbers inside JAX transformations."""
         weightless = is_concrete(self.gravity) and not np.any(np.asarray(self.gravity))
         alone = all(slot.group is not None for group in self.forces for slot in group.slots)
+        alone = alone and all(forces.inner for forces in self.near_forces)
         return weightless and alone and all(group.relative for group in self.forces)
 
     @property
@@ -92,7 +97,8 @@ class Mechanism(Module):
     def stiffest(self) -> Mechanism:
         """The mechanism with the largest derivatives that its loads have in a run, for limits of the step."""
         forces = tuple(dataclasses.replace(each, elements=each.elements.stiffest()) for each in self.forces)
-        return dataclasses.replace(self, forces=forces)
+        near = tuple(group for each in self.near_forces for group in each.stiffest)
+        return dataclasses.replace(self, forces=forces + near, near_forces=())
 
     # --- loads and residuals ----------------------------------------------------------------------------------------
 
@@ -108,7 +114,8 @@ class Mechanism(Module):
 
     def potential(self, t: Array, motion: Motion) -> Float[Array, ""]:
         """Potential energy of the elements, without gravity, which acts on the masses of bodies."""
-        return sum((group.potential(t, motion) for group in self.forces), start=jnp.zeros(()))
+        near = sum((forces.potential(motion) for forces in self.near_forces), start=jnp.zeros(()))
+        return sum((group.potential(t, motion) for group in self.forces), start=near)
 
     def residuals(self, t: Array, motion: Motion) -> list[tuple[Indices, Array]]:
         """Residuals of the joints with the numbers of their rows."""
@@ -133,4 +140,7 @@ class Mechanism(Module):
                 if slot.group is not None:
                     torque = add_entries(torque, wrench.torque, slot.nodes.numbers)
                     force = add_entries(force, wrench.force, slot.nodes.numbers)
+        for forces in self.near_forces if groups is None else ():
+            near = forces.loads(motion)
+            torque, force = torque + near.torque, force + near.force
         return Wrench(torque, force)

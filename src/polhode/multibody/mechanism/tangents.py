@@ -23,6 +23,7 @@ from polhode.multibody.mechanism.groups import (
     Slot,
     members,
 )
+from polhode.multibody.mechanism.near_forces import AbstractNearForces
 from polhode.multibody.mechanism.poses import AT_REST, ORIGIN, Pose, Poses, Twist, Twists
 from polhode.spaces.base import Point, Vector
 
@@ -64,6 +65,31 @@ def load_blocks(
     values = map_rows(tangent, t, group.elements, points, velocities, loop=group.looped)
     columns = [group.slots[k].columns for k in on_bodies]
     return [Blocks(values[i][j], columns[i], columns[j]) for i in range(len(on_bodies)) for j in range(len(on_bodies))]
+
+
+def near_blocks(
+    bodies: Bodies, forces: Sequence[AbstractNearForces], q: Points, motion: Motion, along_velocities: bool
+) -> list[Blocks]:
+    """The part of `stiffness_blocks`, or of `damping_blocks`, of parts that come near each other."""
+    blocks: list[Blocks] = []
+    for each in forces:
+        if along_velocities and each.conservative:
+            continue
+        values = each.tangents(motion, along_velocities)
+        for part in each.parts:
+            ends = [k for k, slot in enumerate(part.slots) if slot.group is not None]
+            frames = [part.slots[k].frame(bodies) for k in ends]
+            points = tuple(members(q, part.slots[k]) for k in ends)
+
+            def pull(_: None, own: Array, points: Points, ends: Any = ends, frames: Any = frames) -> Any:
+                J = [frame.body_jacobian(p) for frame, p in zip(frames, points, strict=True)]
+                pairs = itertools.product(enumerate(ends), repeat=2)
+                return tuple(_between(J[i], own[2 * a + b], J[j]) for (i, a), (j, b) in pairs)
+
+            own = map_rows(pull, None, take(values, part.numbers.numbers), points)
+            columns = itertools.product([part.slots[k].columns for k in ends], repeat=2)
+            blocks += [Blocks(value, *places) for value, places in zip(own, columns, strict=True)]
+    return blocks
 
 
 class _Ends(NamedTuple):
