@@ -491,6 +491,7 @@ class JointTree(AbstractCoordinates):
         return local, link_states(self._order, local, ground, with_frames)
 
     def _motion(self, states: LinkStates, moving: bool) -> Motion:
+        assert states.frame is not None
         centres, attitudes = self.rows.centre, self.rows.attitude
         poses = jax.vmap(compose)(states.frame, Pose(centres, attitudes))
         with_ground = lambda rows, ground: jax.tree.map(lambda x, y: jnp.concatenate((x, y[None])), rows, ground)  # noqa: E731
@@ -510,6 +511,7 @@ class JointTree(AbstractCoordinates):
 
     def _on_links(self, states: LinkStates, loads: Wrench) -> Wrench:
         """Loads on the bodies about the origins of their links and in their frames."""
+        assert states.frame is not None
         return jax.vmap(load_on_link)(loads, states.frame.R, self.rows.centre, self.rows.attitude)
 
     def _project_in_loops(self, local: LocalMotions, loads: Wrench) -> Vector:
