@@ -28,6 +28,7 @@ def corners_of(found):
 SQUARE = [[-0.5, -0.5], [-0.5, 0.5], [0.5, -0.5], [0.5, 0.5]]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("lower", [CUBE, HULL], ids=["box", "hull"])
 @pytest.mark.parametrize(
     ("size", "place", "angle", "expected"),

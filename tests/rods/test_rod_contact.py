@@ -110,6 +110,7 @@ def test_forces_are_those_of_the_energy_and_have_no_resultant(crossing):
     assert np.allclose(np.sum(moment, axis=0), 0, rtol=0, atol=1e-13)
 
 
+@pytest.mark.exhaustive
 def test_the_search_misses_no_pair():
     rng = np.random.default_rng(1)
     for scale in ((1, 1, 1), (8, 1, 0.01), (0, 0, 0)):

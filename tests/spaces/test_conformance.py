@@ -35,7 +35,7 @@ def test_shapes_and_scales(case: Case):
     np.testing.assert_array_equal(scale[rotations], 1.0)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @ALL
 def test_points_lie_on_the_space(case: Case):
     space = case.space
@@ -44,7 +44,7 @@ def test_points_lie_on_the_space(case: Case):
     assert float(jnp.max(every(space.residual, q))) <= 8 * EPS
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @ALL
 def test_project(case: Case):
     space = case.space
@@ -107,7 +107,7 @@ def test_bracket_gives_the_series_of_rate(case: Case):
     np.testing.assert_allclose(space.bracket(v, theta), -once, atol=4 * EPS)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @ALL
 def test_difference_undoes_move(case: Case):
     space = case.space
@@ -144,7 +144,7 @@ def _block_norms(case: Case, v: jax.Array) -> jax.Array:
     return jnp.stack([jnp.linalg.norm(v[e - n : e]) for n, e in zip(case.space.blocks, ends, strict=True)])
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @ALL
 def test_difference_of_a_point_with_itself_vanishes(case: Case):
     q = points(case, 9)
@@ -208,7 +208,7 @@ def test_a_hundred_moves_stay_on_the_space(case: Case):
         assert float(jnp.max(jnp.abs(after[name] - value))) <= 200 * EPS * unit, name
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @ALL
 def test_derivatives_are_finite_and_agree(case: Case):
     """Forward, reverse and second derivatives of move, rate and difference, at zero and away from it."""

@@ -71,11 +71,11 @@ class Stacker:
 
     def stack(self, parts: Sequence[Any]) -> Any:
         """The array of which these are the rows, as a value or a constant; None if it has to be put together."""
-        # Each part stays alive, with the equation that makes it.
         key = tuple(map(id, parts))
         if key not in self._stacks:
-            self._stacks[key] = self._find(parts)
-        return self._stacks[key]
+            # The parts are kept with their stack, so that no others get their ids.
+            self._stacks[key] = self._find(parts), parts
+        return self._stacks[key][0]
 
     def _find(self, parts: Sequence[Any]) -> Any:
         first = parts[0]
