@@ -193,6 +193,8 @@ def test_errors_name_the_remedy():
         other.assemble()
 
 
+# The bound for explicit steps is that of contact all along the rods, of which little is touched here.
+@pytest.mark.filterwarnings("ignore::polhode.StepSizeWarning")
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("method", ["rkmk4", "generalized-alpha"])
 def test_rods_that_collide_keep_momenta_and_energy(method):
