@@ -78,10 +78,6 @@ nor as sticking. Corners of a block that rocks on an edge have such slips, by th
 
 _EXACT_ROUNDS = 3
 """Rounds after which such a residual ends the search: not before, nor on the path of smoothed laws."""
-
-_AFTER_PATH = _EXACT_ROUNDS + len(_SMOOTHING_STAGES) + 1
-"""Number of the first round that does not begin on the path or at its end."""
-
 _SAME = 1e-13
 """Relative residual of a guess that is the solution: that of bodies at rest, in every step."""
 
@@ -126,7 +122,7 @@ def _search(problem: UnitProblem, start: Impulses, tolerance: float) -> tuple[Se
 
     def more(loop: tuple[Array, Search, Impulses]) -> Array:
         count, search, _ = loop
-        on_path = (count > _EXACT_ROUNDS) & (count < _AFTER_PATH)
+        on_path = (count > _EXACT_ROUNDS) & (count <= _EXACT_ROUNDS + len(_SMOOTHING_STAGES))
         exact = (count < _EXACT_ROUNDS) | on_path
         later = jnp.where(exact, goal, _goal(search, tolerance, _INCONSISTENT) * size)
         return (count < len(_ROUNDS)) & (search.residual > jnp.where(count == 0, _SAME * size, later))
@@ -135,8 +131,6 @@ def _search(problem: UnitProblem, start: Impulses, tolerance: float) -> tuple[Se
         count, best, z = loop
         place = jnp.where(warm & ((count == 1) | (count == 2)), 3 - count, count)
         sweeps, periods, softness, factor, limit, stiffness, smoothing = (column[place] for column in table)
-        # A path that led nowhere is no start for sweeps.
-        z = jnp.where(count == _AFTER_PATH, start, z)
         z = gauss_seidel(problem, z, jnp.where(count == 0, first, sweeps))
         z = admm(problem, z, periods)
         begin = Search.begin(z, rest(z), softness, best.iterations)
