@@ -1,4 +1,4 @@
-"""What runs say about their problem, in plain values."""
+"""Descriptions of problems in the metadata of runs, in plain values."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Span(NamedTuple):
     last: Float[Array, ""]
 
     def within(self, other: Span) -> Span:
-        """What is in both."""
+        """The part that is in both."""
         return Span(jnp.maximum(self.first, other.first), jnp.minimum(self.last, other.last))
 
     @property

@@ -21,7 +21,7 @@ from polhode.systems.base import State
 
 
 class RodContactState(NamedTuple):
-    """What touches a rod in a state, a row for each of its N edges.
+    """Contacts of a rod in a state, a row for each of its N edges.
 
     - `force`: on the rod in the inertial frame, shape (3,).
     - `forces`: of each edge, shape (N, 3).

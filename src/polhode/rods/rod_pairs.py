@@ -38,7 +38,7 @@ _TIE = 1e-300
 
 
 class EdgeTable(eqx.Module):
-    """What doesn't change of edges, stacked.
+    """Numbers of edges that stay the same as they move, stacked.
 
     - `first`, `second`: numbers of their nodes. - `length`, `radius`: without stress, and for contact.
     - `start`, `stop`: places along their rod; `turn`: length of a closed rod, infinite of an open one.

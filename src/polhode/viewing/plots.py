@@ -47,11 +47,11 @@ def run(solution: Run) -> Figure:
 
 def curves(solution: Run, columns: Sequence[str], against: str, axes: Axes | None) -> Axes:
     """Columns of a run against another one, one curve each; see `Solution.plot`."""
-    across = [*select_columns(solution, against)]
-    base = across[-1]
-    if len(across) > 2 or (len(across) == 1 and against != "time"):
-        raise ValueError(f"`against` must be one column, got {against!r}, which is {', '.join(across[1:])}.")
-    values, units = select_columns(solution, [*columns, against]), column_units(solution)
+    across = select_columns(solution, against)
+    *_, base = across
+    if len(across) > 2:
+        raise ValueError(f"`against` must be one column, got {against!r}, which is {', '.join([*across][1:])}.")
+    values, units = {**select_columns(solution, columns), base: across[base]}, column_units(solution)
     names = [name for name in values if name not in ("time", base)]
     if not names:
         raise ValueError(f"There is nothing to draw against {base!r} but itself; name other columns.")
