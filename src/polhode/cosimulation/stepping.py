@@ -141,8 +141,9 @@ def stepping(
         loop.step(torque=-20.0 * angle)
     ```
 
-    Steps are those of `simulate` with the same constant `h`, bit by bit as long as inputs don't change; where they do,
-    the method begins again from the state, so that it keeps its order.
+    Steps are those of `simulate` with the same constant `h`, bit by bit where nothing touches and as long as inputs
+    don't change, to round-off with rigid contacts; where inputs change, the method begins again from the state, so that
+    it keeps its order.
 
     **Arguments:**
 
