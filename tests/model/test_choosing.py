@@ -95,6 +95,11 @@ def test_trees_beside_others_keep_joint_coordinates(monkeypatch):
     assert choice_of(problem) == ("minimal", "generalized-alpha")
     assert "particles are free bodies" in problem.choice.coordinates
     assert [link.name for link in problem.system.coordinates.tree.links] == ["body-1"]
+    panel = chain(1)
+    rod = panel.add_rod(points=((1, 0, 0), (2, 0, 0), (3, 0, 0)), section=SECTION)
+    panel.add(ph.joints.Fixed(panel.bodies[0], rod.first))
+    # Six constraints hold it, no loop.
+    assert choice_of(panel.problem(t1=1.0)) == ("minimal", "generalized-alpha")
     monkeypatch.setattr(default_choice, "LARGEST_TREE_BESIDE", 0)
     assert choice_of(grains.problem(t1=1.0)) == ("SO3xR3", "generalized-alpha")
 

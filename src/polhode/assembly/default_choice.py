@@ -241,7 +241,8 @@ def _against_size(model: ModelParts, choice: ChosenModel, integrator: str | None
     system = choice.system
     if choice.formulation != MINIMAL or not isinstance(system, MultibodySystem):
         return ""
-    if system.m and system.coordinates.joint_tree is not None and not has_few_operations(system.kkt):
+    # Beside rods, flexible bodies and particles the size of the tree alone is bounded, before.
+    if system.m and not _own_coordinates(model) and not has_few_operations(system.kkt):
         # Such as a tower of three Stewart platforms: not ready after 95 s, in absolute coordinates after 48.
         return f"loops couple so many of its {system.n} joint velocities that steps would factorise dense matrices"
     pairs = _coupled_pairs(model)
