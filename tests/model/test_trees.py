@@ -229,8 +229,23 @@ def test_balance_in_one_sweep_is_that_of_mass_and_forces():
     np.testing.assert_allclose(swept, single, rtol=0, atol=1e-12 * size)
 
 
+def test_results_in_loops_are_those_without(monkeypatch):
+    """Joints of all kinds on several branches; M loses no digits far from the origin."""
+    of, (q, v) = loaded_tree((0.3, -0.2, -9.81)).assemble("minimal")
+    assert of.in_loops() is not of
+    assert not of.in_loops().coordinates.looped
+    monkeypatch.setattr(coordinates, "WORTH_LOOPS", 2)
+    looped = of.in_loops()
+    assert looped.coordinates.looped
+    rates = jnp.asarray(v + np.random.default_rng(7).standard_normal(of.n))
+    q = of.configuration.move(q, 0.3 * rates)
+    agree(matrix(looped.coordinates, q), matrix(of.coordinates, q))
+    found, expected = (evaluated(lambda q, v, x=x: x.accelerations(TIME, q, v)[0], q, rates) for x in (looped, of))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+
+
 @pytest.mark.exhaustive
-def test_followers_carry_their_loads_to_what_they_follow(system):
+def test_followers_carry_their_loads_to_what_they_follow(system, monkeypatch):
     system, q, _ = system
     whole: JointTree = system.coordinates
     single = [k for k, link in enumerate(whole.links) if link.motion.n == 1]
@@ -240,11 +255,14 @@ def test_followers_carry_their_loads_to_what_they_follow(system):
     inner, middle, outer, last = (place(k) for k in single)
     # One follows two, the other one.
     reduced = reduce_tree(whole, [(outer, {inner: 0.7, middle: -1.3}, 0.1), (last, {middle: 0.4}, 0.0)])
-    points = [x for k, x in enumerate(q) if k not in {outer.link, last.link}]
+    movable = [k for k, link in enumerate(whole.links) if link.motion.n]
+    points = [x for k, x in zip(movable, q, strict=True) if k not in {outer.link, last.link}]
     M = matrix(whole, reduced.whole(tuple(points)))
     G = np.array([np.asarray(reduced.rates(jnp.asarray(e))) for e in np.eye(reduced.n)]).T
     assert G.shape == (whole.n, whole.n - 2)
     agree(matrix(reduced, tuple(points)), G.T @ M @ G)
+    monkeypatch.setattr(coordinates, "WORTH_LOOPS", 2)
+    agree(matrix(reduced.in_loops(), tuple(points)), G.T @ M @ G)
 
 
 @pytest.mark.exhaustive

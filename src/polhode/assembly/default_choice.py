@@ -177,7 +177,7 @@ def fastest(system: MultibodySystem, t0: float, state: State) -> float | None:
         return None
     n = system.n
     try:
-        M, slopes = (np.asarray(x) for x in _linearise(system.stiffest(), jnp.asarray(t0), *state))
+        M, slopes = (np.asarray(x) for x in _linearise(system.stiffest().in_loops(), jnp.asarray(t0), *state))
         # As a system of first order in small changes of positions and of velocities.
         rates = np.vstack((np.eye(n, 2 * n, n), np.linalg.solve(M, slopes.T)))
         return float(np.max(np.abs(np.linalg.eigvals(rates))))

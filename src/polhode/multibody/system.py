@@ -413,6 +413,11 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
     def conversions(self) -> tuple[AbstractConversion, ...]:
         return (*super().conversions(), *(make(self) for make in self.conversion_types))
 
+    def in_loops(self) -> MultibodySystem:
+        """The same system with recursions along trees as loops: for what is evaluated less often than steps are."""
+        complete = None if self.complete is None else self.complete.in_loops()
+        return dataclasses.replace(self, coordinates=self.coordinates.in_loops(), complete=complete)
+
     def stiffest(self) -> MultibodySystem:
         """The system with the largest derivatives that its loads have in a run, for limits of the step."""
         mechanism, coordinates = self.mechanism.stiffest(), self.coordinates.stiffest()

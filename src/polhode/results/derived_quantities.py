@@ -111,6 +111,7 @@ class Reader:
         arguments = (multipliers,) if takes and own else ()
         if computation.reads_contacts:
             system = with_fixed_slots(system, multipliers)
+        system = system.in_loops()
         observer = ConvertedObserver(computation.of(system, name_table), StateConversion(conversion, source))
         values = BatchedObserver(observer, _ROWS, once=True).observe(t, state, *arguments)
         in_tree = system.coordinates.joint_tree is not None

@@ -69,6 +69,10 @@ class AbstractCoordinates(Module):
         """The same coordinates without loads along them."""
         return self
 
+    def in_loops(self) -> Self:
+        """The same coordinates with recursions as loops, where there are some: shorter programs, of longer runs."""
+        return self
+
     def stiffest(self) -> Self:
         """The same coordinates with the largest derivatives that these loads have in a run, for limits of the step."""
         return self

@@ -83,7 +83,10 @@ def balances(solution: Run, columns: Mapping[str, Any]) -> Mapping[str, Balanced
     if len(solution.t) < 2 or reader is None or reader.obstacle is not None or _has_changed(solution):
         return {}
     mechanism = reader.mechanism()
-    return {} if mechanism is None else _RunBalances(solution, columns, *mechanism).balances()
+    if mechanism is None:
+        return {}
+    system, conversion = mechanism
+    return _RunBalances(solution, columns, system.in_loops(), conversion).balances()
 
 
 def _has_changed(solution: Run) -> bool:

@@ -31,8 +31,14 @@ from polhode.multibody.coordinates.tree.joint_forces import (
     with_forces,
     with_slopes,
 )
-from polhode.multibody.coordinates.tree.link_loops import LinkStates, link_states, project_loads
-from polhode.multibody.coordinates.tree.link_rows import LinkRows, carriers, label, suit_loops
+from polhode.multibody.coordinates.tree.link_loops import (
+    LinkStates,
+    composite_inertias,
+    link_states,
+    mass_of_velocities,
+    project_loads,
+)
+from polhode.multibody.coordinates.tree.link_rows import WORTH_LOOPS, LinkRows, carriers, label, suit_loops
 from polhode.multibody.coordinates.tree.links import Link, Vec, central, kinetic_energy
 from polhode.multibody.coordinates.tree.local_motions import LocalMotions, local_motions
 from polhode.multibody.coordinates.tree.mass import Shares, lump, mass_matrix
@@ -144,6 +150,11 @@ class JointTree(AbstractCoordinates):
 
     def without_loads(self) -> JointTree:
         return dataclasses.replace(self, efforts=())
+
+    def in_loops(self) -> JointTree:
+        if self.looped or len(self.links) < WORTH_LOOPS:
+            return self
+        return dataclasses.replace(self, links=tuple(map(label, self.links)), stack=LinkRows.of(self.links))
 
     def stiffest(self) -> JointTree:
         return dataclasses.replace(self, efforts=tuple(effort.stiffest() for effort in self.efforts))
@@ -299,6 +310,8 @@ class JointTree(AbstractCoordinates):
         return tuple((link.parent, row) for row, link in enumerate(self.links) if has_joint[row])
 
     def mass(self, q: Point) -> Matrix:
+        if self.looped:
+            return dense_block(self._mass_in_loops(q) + jnp.diag(self.armature))
         own = [np.arange(link.motion.n) for link in self.links]
         shares = [Shares(places, link.first + places) for link, places in zip(self.links, own, strict=True)]
         return dense_block(self.mass_along(q, shares, self.n) + jnp.diag(self.armature))
@@ -515,8 +528,21 @@ class JointTree(AbstractCoordinates):
         return jax.vmap(load_on_link)(loads, states.frame.R, self.rows.centre, self.rows.attitude)
 
     def _project_in_loops(self, local: LocalMotions, loads: Wrench) -> Vector:
-        carriers = np.repeat(np.arange(len(self.links)), [link.motion.n for link in self.links])
-        return project_loads(self._order, carriers, local, loads)
+        return project_loads(self._order, self._link_of_velocity, local, loads)
+
+    @property
+    def _link_of_velocity(self) -> np.ndarray:
+        """Number of the link that each velocity moves."""
+        return np.repeat(np.arange(len(self.links)), [link.motion.n for link in self.links])
+
+    def _mass_in_loops(self, q: Point) -> Float[Array, "n n"]:
+        """M without rotors, by a program whose length does not grow with the number of links."""
+        local, states = self._states(q, jnp.zeros(self.n), True)
+        assert states.frame is not None
+        composites = composite_inertias(self._order, local, self.rows.inertia)
+        sets = carriers(self.links)
+        carry = np.array([np.isin(np.arange(self.n), sets[link]) for link in self._link_of_velocity])
+        return mass_of_velocities(self._link_of_velocity, carry, local, states.frame, composites)
 
     def inverse_mass(self, q: Point) -> Callable[[Vector], Vector] | None:
         """The function M⁻¹ of a vector, where it takes less than a factorisation of M; otherwise None."""

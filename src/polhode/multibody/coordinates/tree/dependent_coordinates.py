@@ -191,6 +191,9 @@ class ReducedTree(AbstractCoordinates):
     def without_loads(self) -> ReducedTree:
         return dataclasses.replace(self, tree=self.tree.without_loads())
 
+    def in_loops(self) -> ReducedTree:
+        return dataclasses.replace(self, tree=self.tree.in_loops())
+
     def stiffest(self) -> ReducedTree:
         return dataclasses.replace(self, tree=self.tree.stiffest())
 
@@ -261,6 +264,8 @@ class ReducedTree(AbstractCoordinates):
     # --- matrices and forces ----------------------------------------------------------------------------------------
 
     def mass(self, q: Point) -> Matrix:
+        if self.tree.looped:
+            return self._reduce_matrix(self.tree.mass(self.whole(q)))
         of_links = self.tree.mass_along(self.whole(q), self._shares, self.n)
         (of_rotors,) = self._reduce_matrix(dense_block(jnp.diag(self.tree.armature)))
         return dense_block(of_links + of_rotors.values[0])

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 from polhode.compiler.primitives.row_loop import scan_rows
 from polhode.linalg.known_places import take
 from polhode.linalg.registers import Registers, add, put, read
+from polhode.multibody.coordinates.tree.links import Inertia
 from polhode.multibody.coordinates.tree.local_motions import LocalMotions
 from polhode.multibody.coordinates.tree.row_order import RowOrder
 from polhode.multibody.mechanism.poses import Pose, Twist, Wrench
@@ -101,6 +102,43 @@ def project_loads(order: RowOrder, carriers: np.ndarray, local: LocalMotions, lo
     row_of_velocity = np.argsort(order.links)[carriers]
     torques, forces = (take(x, row_of_velocity) for x in totals)
     return jnp.sum(local.axes * torques + local.slides * forces, axis=1)
+
+
+def composite_inertias(order: RowOrder, local: LocalMotions, inertia: Inertia) -> Inertia:
+    """Inertias of each link with all that it carries, about its origin and in its frame."""
+
+    def inwards(_: None, waiting: Array, entry: tuple[Pose, Inertia, Registers]) -> tuple[Array, Inertia]:
+        frame, own, places = entry
+        above = read(waiting, places.source)
+        whole = own.plus(Inertia(above[0], above[1:4], above[4:].reshape(3, 3)))
+        below = whole.transform(frame)
+        return add(waiting, jnp.concatenate([x.reshape(-1) for x in below]), places), whole
+
+    rows = jax.tree.map(lambda x: take(x, order.links), (local.frame, inertia))
+    empty = jnp.zeros((order.registers.count, 13))
+    composites = scan_rows(inwards, None, empty, (*rows, order.registers), reverse=True)[1]
+    return jax.tree.map(lambda x: take(x, np.argsort(order.links)), composites)
+
+
+def mass_of_velocities(
+    links: np.ndarray, carry: np.ndarray, local: LocalMotions, frames: Pose, composites: Inertia
+) -> Float[Array, "n n"]:
+    """M: powers in unit velocities of the loads of unit accelerations.
+
+    `links`: number of the link that each velocity moves. `carry`: a row for each velocity, which others carry its link.
+    """
+    x, R = take(frames.x, links), take(frames.R, links)
+    mass, moment, second = (take(part, links) for part in composites)
+    axes, slides = local.axes, local.slides
+    turn = jnp.trace(second, axis1=1, axis2=2)[:, None] * axes - jnp.einsum("nij,nj->ni", second, axes)
+    torque = turn + jnp.cross(moment, slides)
+    force = mass[:, None] * slides + jnp.cross(axes, moment)
+    axes, slides, torque, force = (jnp.einsum("nij,nj->ni", R, rows) for rows in (axes, slides, torque, force))
+    # Arms between the links themselves: about the origin of the inertial frame small inertias would lose digits.
+    about = torque + jnp.cross(x - x[:, None], force)
+    powers = jnp.einsum("ji,jki->jk", axes, about) + slides @ force.T
+    upper = np.triu(carry.T)
+    return jnp.where(upper, powers, 0.0) + jnp.where(np.triu(upper, 1).T, powers.T, 0.0)
 
 
 _FRAME, _STATE = 12, 21
