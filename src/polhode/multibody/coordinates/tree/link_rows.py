@@ -29,10 +29,10 @@ is ready after 5.2 and 1.1 s. Loops select among all values that wait: a tree of
 quick code without loops, 109 with them; it has 320, Talos 429."""
 
 
-WORTH_LOOPS = 12
-"""Links from which on what is evaluated once for each frame has loops, whatever the shape of the tree. Joint loads of
-16 links are compiled in 0.9 s of processor time with loops and 0.9 without, of 26 in 1.05 and 2.2, of 61 in 3.1 and
-8.8; a frame takes 2 to 6 times as long, 57, 68 and 450 µs."""
+WORTH_LOOPS = 20
+"""Links from which on what is evaluated once for each frame has loops, whatever the shape of the tree. Loads of joints
+of 13 links are compiled in 1.0 s of processor time with loops and 0.9 without, of 24 in 1.05 and 2.2, of 61 in 3.1 and
+8.8; a frame takes 2 to 20 times as long, 57, 68 and 450 µs."""
 
 
 class LinkRows(Module):
