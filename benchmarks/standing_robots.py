@@ -56,6 +56,15 @@ STANDING = {
     "quadruped": Standing(Robot("dm_control", "suite/quadruped.xml"), 500.0, 20.0),
     "spot": Standing(Robot("robosuite", "robots/spot/robot.xml"), 500.0, 20.0, room=4, gravity=False),
     "talos": Standing(Robot(DATA, "talos_data/robots/talos_reduced.urdf", floating=True), 5000.0, 100.0),
+    "talos with grippers": Standing(
+        Robot(DATA, "talos_data/robots/talos_full_v2.urdf", floating=True), 5000.0, 100.0
+    ),
+    "g1": Standing(Robot(DATA, "g1_description/urdf/g1_29dof_rev_1_0.urdf", floating=True), 1000.0, 50.0),
+    "tiago": Standing(Robot(DATA, "tiago_description/robots/tiago.urdf", floating=True), 1000.0, 50.0),
+    "allegro": Standing(
+        Robot(DATA, "allegro_hand_description/urdf/allegro_right_hand.urdf", floating=True), 10.0, 0.5
+    ),
+    "dog": Standing(Robot("dm_control", "suite/dog.xml"), 1000.0, 50.0),
 }
 
 

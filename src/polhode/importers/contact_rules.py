@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-import jax.numpy as jnp
+
 import numpy as np
 
+from polhode.assembly.contacts import default_room
 from polhode.contact import shapes
-from polhode.contact.distances import check_pair
+from polhode.contact.distances import check_pair, contact_points
 from polhode.contact.shapes import AbstractShape
+from polhode.contact.shapes.shape import AbstractConvex
 from polhode.importers import collision_shapes
 from polhode.importers._mujoco import is_disabled, mujoco
 from polhode.importers.collision_shapes import MOST_VERTICES, CollisionShape
@@ -20,6 +22,7 @@ from polhode.importers.limit_stops import restitution_of
 from polhode.importers.losses import NotCarried
 from polhode.importers.reach import can_meet
 from polhode.importers.start_distances import StartDistances
+from polhode.systems.mechanical import START_TOLERANCE
 
 _SOLREF = (0.02, 1.0)
 _SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
@@ -28,6 +31,18 @@ _SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
 
 FRICTION = 0.8
 """Coefficient of files that have none."""
+
+_AT_REST = np.zeros(3), np.eye(3)
+"""The frame of the ground."""
+
+_SAME_LEVEL = 1e-12
+"""Height up to which planes count as one."""
+
+_STANDS = 0.01
+"""Distance over the size of a shape up to which a point of it counts as one that stands: toes land after heels."""
+
+_MOST_NAMES = 5
+"""Bodies that a message names."""
 
 _PLANE_DIMENSION = 3
 """That of a plane without numbers of its own: of shapes without friction the ground decides whether they slide."""
@@ -56,15 +71,17 @@ def add_contacts(construction: Construction, compiled: CompiledModel, options: C
     if not options.requested:
         return []
     collisions, unused = collision_shapes.read_collisions(construction, compiled.collide(construction))
+    lost = [NotCarried("contacts", tuple(unused), "shapes that can't touch anything")] if unused else []
     floor = _below(collisions) if options.floor is True else options.floor
     planes: list[CollisionShape] = []
     if floor is not None:
-        planes = [one for one in collisions if not one.moves and _covers(floor, one.shape)]
-        collisions = [one for one in collisions if one.moves or not _covers(floor, one.shape)]
+        planes = [one for one in collisions if not one.moves and _replaces(floor, one.shape, options)]
+        collisions = [one for one in collisions if one.moves or not any(one is plane for plane in planes)]
+        lost += _planes_above(floor, planes)
         construction.model.ground.add_shape(floor)
+    _check_above_ground(floor, collisions)
     for one in collisions:
         construction.model.add_shape(one.body, one.shape)
-    lost = [NotCarried("contacts", tuple(unused), "shapes that can't touch anything")] if unused else []
     simplified = tuple(one.link for one in collisions if one.simplified)
     if simplified:
         lost.append(NotCarried("hulls of meshes", simplified, f"they touch by hulls of some {MOST_VERTICES} vertices"))
@@ -74,6 +91,7 @@ def add_contacts(construction: Construction, compiled: CompiledModel, options: C
             if one.moves:
                 own = _numbers(construction, (one, *planes), options, least=1 if planes else _PLANE_DIMENSION)
                 construction.model.add_contact(floor, one.shape, **own._asdict())
+        _make_room(construction, floor, collisions)
     return lost + _add_pairs(construction, collisions, options) if options.contacts else lost
 
 
@@ -83,15 +101,77 @@ def _below(collisions: Sequence[CollisionShape]) -> AbstractShape:
     return shapes.Plane(point=(0.0, 0.0, min(lowest, default=0.0)), name="floor")
 
 
-def _covers(floor: AbstractShape, shape: AbstractShape) -> bool:
-    """Whether flat or uneven ground lies in or below a plane with the same normal, so that nothing touches it."""
+def _replaces(floor: AbstractShape, shape: AbstractShape, options: ContactOptions) -> bool:
+    """Whether a floor takes the place of flat or uneven ground: what lies in or below it touches nothing.
+
+    A floor below the lowest point also takes the place of level planes above it, in which bodies start.
+    """
     if not (isinstance(floor, shapes.Plane) and isinstance(shape, shapes.Plane | shapes.Heightfield)):
         return False
-    (x, R), (y, S) = (each.pose_in((jnp.zeros(3), jnp.eye(3))) for each in (floor, shape))
+    level = _level_above(floor, shape)
+    return level is not None and (level <= _SAME_LEVEL or (options.floor is True and isinstance(shape, shapes.Plane)))
+
+
+def _level_above(floor: shapes.Plane, shape: shapes.Plane | shapes.Heightfield) -> float | None:
+    """How far the highest point of the ground is above a floor with the same normal; None for another normal."""
+    (x, R), (y, S) = (each.pose_in(_AT_REST) for each in (floor, shape))
     normal = np.asarray(R)[:, 2]
     highest = float(np.max(shape.heights)) if isinstance(shape, shapes.Heightfield) else 0.0
     aligned = normal @ np.asarray(S)[:, 2] > 1 - 1e-12
-    return bool(aligned and normal @ (np.asarray(y) - np.asarray(x)) + highest <= 1e-12)
+    return float(normal @ (np.asarray(y) - np.asarray(x))) + highest if aligned else None
+
+
+def _planes_above(floor: AbstractShape, planes: Sequence[CollisionShape]) -> list[NotCarried]:
+    """Planes of the file in which bodies start, so that the floor is lower."""
+    if not isinstance(floor, shapes.Plane):
+        return []
+    levels = [_level_above(floor, one.shape) for one in planes if isinstance(one.shape, shapes.Plane)]
+    names = tuple(str(one.shape.name) for one in planes if isinstance(one.shape, shapes.Plane))
+    above = {name: level for name, level in zip(names, levels, strict=True) if level is not None and level > _SAME_LEVEL}
+    if not above:
+        return []
+    reason = f"bodies start up to {max(above.values()):.3g} below them, and the floor is there in their place"
+    return [NotCarried("planes", tuple(above), reason)]
+
+
+def _check_above_ground(floor: AbstractShape | None, collisions: Sequence[CollisionShape]) -> None:
+    """Raises ValueError if shapes start below a floor at a height of the user's."""
+    if not isinstance(floor, shapes.Plane):
+        return
+    depths = {one.link: depth for one in collisions if one.moves and (depth := _depth(floor, one)) > START_TOLERANCE}
+    if depths:
+        raise ValueError(
+            f"Bodies start below the floor: {_list_depths(depths)}. Take `floor=True` for a floor at the lowest point, "
+            f"lower this one by {max(depths.values()):.6g}, or start higher, by `positions` or a `keyframe`."
+        )
+
+
+def _depth(plane: shapes.Plane, one: CollisionShape) -> float:
+    """How far the lowest point of a shape is below a plane at the start."""
+    assert isinstance(one.shape, AbstractConvex)
+    return -float(plane.height_of(one.shape, _AT_REST, one.pose))
+
+
+def _make_room(construction: Construction, floor: AbstractShape, collisions: Sequence[CollisionShape]) -> None:
+    """Room for all points on which the machine stands, where they are more than there is room for by default."""
+    model = construction.model
+    if isinstance(floor, shapes.Plane):
+        standing = sum(_points_on(floor, one) for one in collisions if one.moves)
+        if standing > default_room(model):
+            model.limit_contacts(standing)
+
+
+def _points_on(plane: shapes.Plane, one: CollisionShape) -> int:
+    near = _STANDS * float(one.shape.bounding_radius)
+    if -_depth(plane, one) > near:
+        return 0
+    return int(np.sum(np.asarray(contact_points(plane, _AT_REST, one.shape, one.pose).gap) <= near))
+
+
+def _list_depths(depths: Mapping[str, float]) -> str:
+    names = sorted(depths, key=lambda name: -depths[name])
+    more = f", and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(f"`{name}` by {depths[name]:.3g}" for name in names[:_MOST_NAMES]) + more
 
 
 class _Numbers(NamedTuple):
@@ -132,27 +212,49 @@ def _by_dimension(dimension: int, friction: np.ndarray, restitution: float, opti
 def _add_pairs(
     construction: Construction, collisions: Sequence[CollisionShape], options: ContactOptions
 ) -> list[NotCarried]:
-    """Contacts among the shapes of the file."""
+    """Contacts among the shapes of the file. Raises ValueError if bodies start in planes that they touch."""
     without_distance: list[str] = []
     overlapping: list[str] = []
+    buried: dict[str, float] = {}
     distances = StartDistances(collisions)
     for first, second, numbers in _pairs(construction, collisions, options):
         name = f"{first.link}–{second.link}"
         try:
             check_pair(first.shape, second.shape)
-            both_move = first.moves and second.moves
-            # A start within the ground is an error of `simulate`.
-            if both_move and distances.overlap(first, second):
+            depth = max((_depth(a.shape, b) for a, b in _planes_first(first, second)), default=0.0)
+            if depth > START_TOLERANCE:
+                buried[name] = depth
+            elif _of_links(construction, first, second) and distances.overlap(first, second):
                 overlapping.append(name)
-            elif not both_move or can_meet(construction, first, second):
+            elif not (first.moves and second.moves) or can_meet(construction, first, second):
                 construction.model.add_contact(*_in_order(first, second), **numbers._asdict())
         except ValueError as error:
             without_distance.append(f"{name}: {str(error).rstrip('.')}")
+    if buried:
+        raise ValueError(
+            f"Bodies start in the ground: {_list_depths(buried)}. Start higher, by `positions` or a `keyframe`, or take "
+            "`floor=True`, a floor at the lowest point in place of level planes above it."
+        )
     reasons = (
         (without_distance, "there is no distance between these shapes"),
         (overlapping, "they overlap at the start, and pass through each other"),
     )
     return [NotCarried("contacts", tuple(names), reason) for names, reason in reasons if names]
+
+
+def _planes_first(*pair: CollisionShape) -> list[tuple[CollisionShape, CollisionShape]]:
+    """Such a pair with its plane first; none without a plane."""
+    return [(a, b) for a, b in (pair, pair[::-1]) if isinstance(a.shape, shapes.Plane) and b.moves]
+
+
+def _of_links(construction: Construction, *pair: CollisionShape) -> bool:
+    """Whether both are convex shapes of links: parts of machines may overlap as drawn, also those that stand still.
+
+    A start within the surroundings, geoms of the world itself, is an error of `simulate`.
+    """
+    bodies = construction.start.compiled.geom_bodyid
+    of_world = any(not one.moves and one.geom is not None and bodies[one.geom] == 0 for one in pair)
+    return not of_world and all(isinstance(one.shape, AbstractConvex) for one in pair)
 
 
 def _in_order(first: CollisionShape, second: CollisionShape) -> tuple[AbstractShape, AbstractShape]:
