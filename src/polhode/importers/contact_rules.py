@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-
 import numpy as np
 
 from polhode.assembly.contacts import default_room
@@ -32,7 +31,7 @@ _SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
 FRICTION = 0.8
 """Coefficient of files that have none."""
 
-_AT_REST = np.zeros(3), np.eye(3)
+_AT_REST: Any = np.zeros(3), np.eye(3)
 """The frame of the ground."""
 
 _SAME_LEVEL = 1e-12
@@ -125,9 +124,9 @@ def _planes_above(floor: AbstractShape, planes: Sequence[CollisionShape]) -> lis
     """Planes of the file in which bodies start, so that the floor is lower."""
     if not isinstance(floor, shapes.Plane):
         return []
-    levels = [_level_above(floor, one.shape) for one in planes if isinstance(one.shape, shapes.Plane)]
-    names = tuple(str(one.shape.name) for one in planes if isinstance(one.shape, shapes.Plane))
-    above = {name: level for name, level in zip(names, levels, strict=True) if level is not None and level > _SAME_LEVEL}
+    flat = [(one.link, one.shape) for one in planes if isinstance(one.shape, shapes.Plane)]
+    levels = {link: _level_above(floor, plane) or 0.0 for link, plane in flat}
+    above = {link: level for link, level in levels.items() if level > _SAME_LEVEL}
     if not above:
         return []
     reason = f"bodies start up to {max(above.values()):.3g} below them, and the floor is there in their place"
@@ -221,7 +220,7 @@ def _add_pairs(
         name = f"{first.link}–{second.link}"
         try:
             check_pair(first.shape, second.shape)
-            depth = max((_depth(a.shape, b) for a, b in _planes_first(first, second)), default=0.0)
+            depth = max((_depth(*ends) for ends in _with_planes(first, second)), default=0.0)
             if depth > START_TOLERANCE:
                 buried[name] = depth
             elif _of_links(construction, first, second) and distances.overlap(first, second):
@@ -232,8 +231,8 @@ def _add_pairs(
             without_distance.append(f"{name}: {str(error).rstrip('.')}")
     if buried:
         raise ValueError(
-            f"Bodies start in the ground: {_list_depths(buried)}. Start higher, by `positions` or a `keyframe`, or take "
-            "`floor=True`, a floor at the lowest point in place of level planes above it."
+            f"Bodies start in the ground: {_list_depths(buried)}. Start higher, by `positions` or a `keyframe`, or "
+            "take `floor=True`, a floor at the lowest point in place of level planes above it."
         )
     reasons = (
         (without_distance, "there is no distance between these shapes"),
@@ -242,9 +241,9 @@ def _add_pairs(
     return [NotCarried("contacts", tuple(names), reason) for names, reason in reasons if names]
 
 
-def _planes_first(*pair: CollisionShape) -> list[tuple[CollisionShape, CollisionShape]]:
-    """Such a pair with its plane first; none without a plane."""
-    return [(a, b) for a, b in (pair, pair[::-1]) if isinstance(a.shape, shapes.Plane) and b.moves]
+def _with_planes(*pair: CollisionShape) -> list[tuple[shapes.Plane, CollisionShape]]:
+    """The plane of a pair, with what moves on it; nothing without a plane."""
+    return [(a.shape, b) for a, b in (pair, pair[::-1]) if isinstance(a.shape, shapes.Plane) and b.moves]
 
 
 def _of_links(construction: Construction, *pair: CollisionShape) -> bool:

@@ -147,10 +147,9 @@ class _Contacts:
     def points(self, k: int, numbers: np.ndarray) -> ContactPoints:
         """The points of these numbers at the end of a step."""
         names = ("contact_gaps", "contact_points", "contact_directions")
-        gaps, points, directions = (self._place(name) for name in names)
-        assert gaps is not None and points is not None and directions is not None
-        frames, feature = directions[k, numbers], np.zeros(len(numbers), np.int32)
-        return ContactPoints(gaps[k, numbers], points[k, numbers], frames[:, 0], frames[:, 1], feature)  # pyright: ignore[reportArgumentType]
+        gaps, points, frames = (None if x is None else x[k, numbers] for x in map(self._place, names))
+        assert frames is not None
+        return ContactPoints(gaps, points, frames[:, 0], frames[:, 1], np.zeros(len(numbers), np.int32))  # pyright: ignore[reportArgumentType]
 
     def measures(self) -> dict[str, Measure]:
         if not self.touch:
