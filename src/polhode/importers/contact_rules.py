@@ -9,7 +9,7 @@ import numpy as np
 
 from polhode.assembly.contacts import default_room
 from polhode.contact import shapes
-from polhode.contact.distances import check_pair, contact_points
+from polhode.contact.distances import check_pair, contact_points, slots
 from polhode.contact.shapes import AbstractShape
 from polhode.contact.shapes.shape import AbstractConvex
 from polhode.importers import collision_shapes
@@ -71,14 +71,15 @@ def add_contacts(construction: Construction, compiled: CompiledModel, options: C
         return []
     collisions, unused = collision_shapes.read_collisions(construction, compiled.collide(construction))
     lost = [NotCarried("contacts", tuple(unused), "shapes that can't touch anything")] if unused else []
-    floor = _below(collisions) if options.floor is True else options.floor
+    floor, standing = _below(collisions) if options.floor is True else (options.floor, [])
     planes: list[CollisionShape] = []
     if floor is not None:
         planes = [one for one in collisions if not one.moves and _replaces(floor, one.shape, options)]
         collisions = [one for one in collisions if one.moves or not any(one is plane for plane in planes)]
         lost += _planes_above(floor, planes)
         construction.model.ground.add_shape(floor)
-    _check_above_ground(floor, collisions)
+    if options.floor is not True:
+        _check_above_ground(floor, collisions)
     for one in collisions:
         construction.model.add_shape(one.body, one.shape)
     simplified = tuple(one.link for one in collisions if one.simplified)
@@ -90,14 +91,16 @@ def add_contacts(construction: Construction, compiled: CompiledModel, options: C
             if one.moves:
                 own = _numbers(construction, (one, *planes), options, least=1 if planes else _PLANE_DIMENSION)
                 construction.model.add_contact(floor, one.shape, **own._asdict())
-        _make_room(construction, floor, collisions)
+        _make_room(construction, floor, standing)
     return lost + _add_pairs(construction, collisions, options) if options.contacts else lost
 
 
-def _below(collisions: Sequence[CollisionShape]) -> AbstractShape:
-    """The horizontal plane through the lowest point of all shapes at the start."""
-    lowest = [float(one.shape.bounds(one.pose)[0][2]) for one in collisions if one.moves]
-    return shapes.Plane(point=(0.0, 0.0, min(lowest, default=0.0)), name="floor")
+def _below(collisions: Sequence[CollisionShape]) -> tuple[AbstractShape, list[CollisionShape]]:
+    """The horizontal plane through the lowest point of all shapes at the start, and those that stand on it."""
+    lowest = [(one, float(one.shape.bounds(one.pose)[0][2])) for one in collisions if one.moves]
+    level = min((height for _, height in lowest), default=0.0)
+    standing = [one for one, height in lowest if height - level <= _close_to(one)]
+    return shapes.Plane(point=(0.0, 0.0, level), name="floor"), standing
 
 
 def _replaces(floor: AbstractShape, shape: AbstractShape, options: ContactOptions) -> bool:
@@ -151,20 +154,19 @@ def _depth(plane: shapes.Plane, one: CollisionShape) -> float:
     return -float(plane.height_of(one.shape, _AT_REST, one.pose))
 
 
-def _make_room(construction: Construction, floor: AbstractShape, collisions: Sequence[CollisionShape]) -> None:
+def _make_room(construction: Construction, floor: AbstractShape, standing: Sequence[CollisionShape]) -> None:
     """Room for all points on which the machine stands, where they are more than there is room for by default."""
-    model = construction.model
-    if isinstance(floor, shapes.Plane):
-        standing = sum(_points_on(floor, one) for one in collisions if one.moves)
-        if standing > default_room(model):
-            model.limit_contacts(standing)
+    room = default_room(construction.model)
+    # Points are looked at where there may be too many.
+    if sum(slots(floor, one.shape) for one in standing) > room:
+        points = [contact_points(floor, _AT_REST, one.shape, one.pose).gap <= _close_to(one) for one in standing]
+        count = int(sum(np.sum(np.asarray(near)) for near in points))
+        if count > room:
+            construction.model.limit_contacts(count)
 
 
-def _points_on(plane: shapes.Plane, one: CollisionShape) -> int:
-    near = _STANDS * float(one.shape.bounding_radius)
-    if -_depth(plane, one) > near:
-        return 0
-    return int(np.sum(np.asarray(contact_points(plane, _AT_REST, one.shape, one.pose).gap) <= near))
+def _close_to(one: CollisionShape) -> float:
+    return _STANDS * float(one.shape.bounding_radius)
 
 
 def _list_depths(depths: Mapping[str, float]) -> str:
