@@ -17,8 +17,8 @@ of a humanoid of 28 bodies with rotors, in absolute coordinates, has 340,000: 23
 result, with XLA 140 s."""
 
 LINES = 800_000
-"""The same for lines of text of loops over arrays, of which more are worth it: a step of a dog with 85 velocities and 24
-contacts has 500,000, and takes a minute of processor time to the first result. XLA had none after many."""
+"""The same for lines of text of loops over arrays, of which more are worth it: a step of a dog with 85 velocities and
+24 contacts has 500,000, and takes a minute of processor time to the first result. XLA had none after many."""
 
 XLA = 20_000
 """Operations of a step above which XLA compiles it on arrays: it takes 1.5 ms for each, half a minute in all."""
