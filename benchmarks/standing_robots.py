@@ -56,6 +56,11 @@ STANDING = {
     "quadruped": Standing(Robot("dm_control", "suite/quadruped.xml"), 500.0, 20.0),
     "spot": Standing(Robot("robosuite", "robots/spot/robot.xml"), 500.0, 20.0, room=4, gravity=False),
     "talos": Standing(Robot(DATA, "talos_data/robots/talos_reduced.urdf", floating=True), 5000.0, 100.0),
+    "talos with grippers": Standing(Robot(DATA, "talos_data/robots/talos_full_v2.urdf", floating=True), 5000.0, 100.0),
+    "g1": Standing(Robot(DATA, "g1_description/urdf/g1_29dof_rev_1_0.urdf", floating=True), 1000.0, 50.0),
+    "tiago": Standing(Robot(DATA, "tiago_description/robots/tiago.urdf", floating=True), 1000.0, 50.0),
+    "allegro": Standing(Robot(DATA, "allegro_hand_description/urdf/allegro_right_hand.urdf", floating=True), 10.0, 0.5),
+    "dog": Standing(Robot("dm_control", "suite/dog.xml"), 1000.0, 50.0),
 }
 
 
@@ -86,7 +91,9 @@ def add_waves(model: ph.Model) -> None:
     side = np.linspace(-2.0, 2.0, 41)
     wave = lambda x, y: 0.025 * np.sin(3 * x + 0.4) * np.cos(2 * y)  # noqa: E731
     level = min(z - shape.radius - wave(x, y) for (x, y, z), (_, shape) in zip(places, feet, strict=True)) - 1e-3
-    terrain = ph.shapes.Heightfield(wave(*np.meshgrid(side, side, indexing="ij")), (4.0, 4.0), position=(0, 0, level))
+    terrain = ph.shapes.Heightfield(
+        wave(*np.meshgrid(side, side, indexing="ij")), (4.0, 4.0), position=(0, 0, level), name="waves"
+    )
     model.ground.add_shape(terrain)
     for _, shape in feet:
         model.add_contact(terrain, shape, friction=0.8)
@@ -124,7 +131,7 @@ def measure(name: str, seconds: float, optimised: bool) -> str:
     except ph.SimulationError as error:
         run, end = error.solution, str(error.reason)[:60]
     late = np.asarray(run.t) > 2 / 3 * run.t[-1]
-    floor = run.contacts["floor"]
+    floor = run.contacts["waves" if which.waves else "floor"]
     pressed = np.all(floor.normal_forces[late] > 0, axis=0)
     drift = float(np.ptp(floor.points[late][:, pressed], axis=0).max(initial=0.0))
     force, contacts = float(floor.force[-1, 2]), problem.system.contact_set.count

@@ -65,6 +65,49 @@ def test_a_floor_takes_the_place_of_planes_below_it():
         assert any("world" in pair for pair in pairs(load(contacts=True, floor=-0.05 if more == 0.05 else more)))
 
 
+def test_bodies_below_the_ground_are_an_error_and_a_floor_takes_its_place():
+    deep = FILE.replace('pos="0 0 0.1"', 'pos="0 0 0.07"').format(cube="", more="")
+    with pytest.raises(ValueError, match=r"start in the ground: `world–left` by 0\.03\. .* `floor=True`"):
+        ph.load_model(deep, contacts=True)
+    with pytest.raises(
+        ValueError, match=r"below the floor: `left` by 0\.04, `right` by 0\.01\. .* lower this one by 0\.04"
+    ):
+        ph.load_model(deep, floor=0.01)
+    loaded = ph.load_model(deep, contacts=True, floor=True)
+    (floor,) = loaded.model.ground.shapes
+    assert float(floor.point[2]) == pytest.approx(-0.03, abs=1e-15)
+    assert losses(loaded) == {"planes": ("world",), "contacts": ("right–inside",)}
+    # Friction is still that of the plane and the cube.
+    assert {rule.friction for rule in loaded.model.contact_rules if rule.first is floor} == {0.7, 1.0}
+    # A floor that is lower than a plane is one of two, and the plane is above it.
+    with pytest.raises(ValueError, match="in the ground"):
+        ph.load_model(deep, contacts=True, floor=-0.5)
+
+
+def test_links_that_stand_still_may_overlap_as_drawn():
+    hand = """<mujoco><worldbody><geom name="table" type="box" size="1 1 .1" pos="0 0 -.1"/>{}
+      <body name="palm" pos="0 0 1"><geom name="palm" type="box" size=".1 .1 .1"/>
+      <body name="knuckle"><joint type="hinge"/><geom name="knuckle" type="sphere" size="0.02" mass="1"/>
+      <body name="finger" pos="0 0 .05"><joint type="hinge"/><geom name="finger" type="sphere" size="0.06" mass="1"/>
+      </body></body></body></worldbody></mujoco>"""
+    loaded = ph.load_model(hand.format(""), contacts=True)
+    assert losses(loaded)["contacts"] == ("palm–knuckle", "palm–finger")
+    # Surroundings are no link: what starts in them is an error.
+    ball = '<body name="ball" pos="0 .5 0.05"><freejoint/><geom type="sphere" size="0.1" mass="1"/></body>'
+    with pytest.raises(ValueError, match=r"overlap at the start: .*ball.* by 0\.05"):
+        ph.simulate(ph.load_model(hand.format(ball), contacts=True).problem(t1=0.01, h=0.01))
+
+
+def test_all_feet_have_room():
+    height = {3: 0.1, 4: 5e-4}
+    feet = "".join(f'<geom type="sphere" size="0.1" mass="1" pos="{k} {k % 3} {height.get(k, 0)}"/>' for k in range(10))
+    model = ph.load_model(
+        f'<mujoco><worldbody><body pos="0 0 1"><freejoint/>{feet}</body></worldbody></mujoco>', floor=True
+    )
+    # One foot is lifted, and one is about to land.
+    assert model.model.contact_capacity == 9
+
+
 def test_a_floor_has_the_numbers_of_the_plane_whose_place_it_takes():
     """Shapes of one dimension slide on each other, and stand on planes of three; a priority decides alone."""
     slippery = 'condim="1" friction="0.1"'

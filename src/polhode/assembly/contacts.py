@@ -75,14 +75,19 @@ def build_contacts(model: ModelParts, layout: AbstractLayout) -> ShapeContacts |
 
 
 def _room(model: ModelParts, count: int) -> int:
-    """How many contacts may touch at a time: as the model says, or four for each free body and twelve."""
+    """How many contacts may touch at a time: as the model says, or as it has by default."""
     if model.contact_capacity is not None:
         return min(count, model.contact_capacity)
+    room = default_room(model)
+    return count if count <= _MOST_SPARE * room else room
+
+
+def default_room(model: ModelParts) -> int:
+    """Contacts for which there is room where the model doesn't say: four for each free body, and four."""
     # Inertias of rotors are bodies that touch nothing.
     bodies = sum(body.kind != "coordinate" for body in model.bodies)
     roots = bodies - sum(_carries(part) for _, part in model.parts)
-    room = _BASE_ROOM + _ROOM_OF_A_BODY * max(1, roots)
-    return count if count <= _MOST_SPARE * room else room
+    return _BASE_ROOM + _ROOM_OF_A_BODY * max(1, roots)
 
 
 def _carries(part: Any) -> bool:

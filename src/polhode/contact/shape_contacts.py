@@ -274,12 +274,12 @@ class ShapeContacts(AbstractContactSet):
         if self.room == self.count:
             return super().present(system, t, q)
         number, chosen, left_out = self._nearest(system.motion(q, jnp.zeros(system.n) if way is None else way))
-        return PresentContacts(self._of(number, chosen, system, q), self.law.of(number), number, left_out)
+        return PresentContacts(self.of_points(number, chosen, system, q), self.law.of(number), number, left_out)
 
     def again(self, system: Any, t: Array, q: Point, present: PresentContacts) -> ContactKinematics:
         if present.number is None:
             return self.kinematics(system, t, q)
-        return self._of(present.number, self._look_up(system, q, present.number).points, system, q)
+        return self.of_points(present.number, self._look_up(system, q, present.number).points, system, q)
 
     def ahead(self, system: Any, t: Array, q: Point, v: Vector, present: PresentContacts) -> ContactsAhead:
         del t
@@ -298,12 +298,12 @@ class ShapeContacts(AbstractContactSet):
             first += group.count
         return selection
 
-    def _of(self, number: Int[Array, " c"], chosen: ContactPoints, system: Any, q: Point) -> ContactKinematics:
-        """Contacts of these numbers, whose points are known."""
+    def of_points(self, number: Int[Array, " c"], chosen: ContactPoints, system: Any, q: Point) -> ContactKinematics:
+        """Contacts of these numbers, whose points in a position are known."""
         frames = frames_of(chosen)
         spins, slips = self._relative(number, chosen.point, system, q)
         rows = jnp.einsum("kij,kjn->kin", frames, slips)
-        drift = jnp.zeros((self.room, self.law.rows))
+        drift = jnp.zeros((len(number), self.law.rows))
         if self.law.rows == 6:
             rows = jnp.concatenate((rows, jnp.einsum("kij,kjn->kin", frames, spins)), axis=1)
         if self.surface_velocity is not None:
@@ -336,7 +336,7 @@ class ShapeContacts(AbstractContactSet):
         carriers = system.coordinates.carriers
         if carriers is not None:
             return self._along_screws(number, point, carriers, w, u)
-        spins, slips = jnp.zeros((self.room, 3, system.n)), jnp.zeros((self.room, 3, system.n))
+        spins, slips = jnp.zeros((len(number), 3, system.n)), jnp.zeros((len(number), 3, system.n))
         for nodes, sign in ((self.second_nodes, 1.0), (self.first_nodes, -1.0)):
             own = self._pick_nodes(number, nodes)
             for node in np.unique(nodes[nodes < len(w) - 1]).tolist():

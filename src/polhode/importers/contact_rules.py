@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
+from polhode.assembly.contacts import default_room
 from polhode.contact import shapes
-from polhode.contact.distances import check_pair
+from polhode.contact.distances import check_pair, contact_points, slots
 from polhode.contact.shapes import AbstractShape
+from polhode.contact.shapes.shape import AbstractConvex
 from polhode.importers import collision_shapes
 from polhode.importers._mujoco import is_disabled, mujoco
 from polhode.importers.collision_shapes import MOST_VERTICES, CollisionShape
@@ -20,6 +21,7 @@ from polhode.importers.limit_stops import restitution_of
 from polhode.importers.losses import NotCarried
 from polhode.importers.reach import can_meet
 from polhode.importers.start_distances import StartDistances
+from polhode.systems.mechanical import START_TOLERANCE
 
 _SOLREF = (0.02, 1.0)
 _SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
@@ -28,6 +30,18 @@ _SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
 
 FRICTION = 0.8
 """Coefficient of files that have none."""
+
+_AT_REST: Any = np.zeros(3), np.eye(3)
+"""The frame of the ground."""
+
+_SAME_LEVEL = 1e-12
+"""Height up to which planes count as one."""
+
+_STANDS = 0.01
+"""Distance over the size of a shape up to which a point of it counts as one that stands: toes land after heels."""
+
+_MOST_NAMES = 5
+"""Bodies that a message names."""
 
 _PLANE_DIMENSION = 3
 """That of a plane without numbers of its own: of shapes without friction the ground decides whether they slide."""
@@ -56,15 +70,18 @@ def add_contacts(construction: Construction, compiled: CompiledModel, options: C
     if not options.requested:
         return []
     collisions, unused = collision_shapes.read_collisions(construction, compiled.collide(construction))
-    floor = _below(collisions) if options.floor is True else options.floor
+    lost = [NotCarried("contacts", tuple(unused), "shapes that can't touch anything")] if unused else []
+    floor, standing = _below(collisions) if options.floor is True else (options.floor, [])
     planes: list[CollisionShape] = []
     if floor is not None:
-        planes = [one for one in collisions if not one.moves and _covers(floor, one.shape)]
-        collisions = [one for one in collisions if one.moves or not _covers(floor, one.shape)]
+        planes = [one for one in collisions if not one.moves and _replaces(floor, one.shape, options)]
+        collisions = [one for one in collisions if one.moves or not any(one is plane for plane in planes)]
+        lost += _planes_above(floor, planes)
         construction.model.ground.add_shape(floor)
+    if options.floor is not True:
+        _check_above_ground(floor, collisions)
     for one in collisions:
         construction.model.add_shape(one.body, one.shape)
-    lost = [NotCarried("contacts", tuple(unused), "shapes that can't touch anything")] if unused else []
     simplified = tuple(one.link for one in collisions if one.simplified)
     if simplified:
         lost.append(NotCarried("hulls of meshes", simplified, f"they touch by hulls of some {MOST_VERTICES} vertices"))
@@ -74,24 +91,88 @@ def add_contacts(construction: Construction, compiled: CompiledModel, options: C
             if one.moves:
                 own = _numbers(construction, (one, *planes), options, least=1 if planes else _PLANE_DIMENSION)
                 construction.model.add_contact(floor, one.shape, **own._asdict())
+        _make_room(construction, floor, standing)
     return lost + _add_pairs(construction, collisions, options) if options.contacts else lost
 
 
-def _below(collisions: Sequence[CollisionShape]) -> AbstractShape:
-    """The horizontal plane through the lowest point of all shapes at the start."""
-    lowest = [float(one.shape.bounds(one.pose)[0][2]) for one in collisions if one.moves]
-    return shapes.Plane(point=(0.0, 0.0, min(lowest, default=0.0)), name="floor")
+def _below(collisions: Sequence[CollisionShape]) -> tuple[AbstractShape, list[CollisionShape]]:
+    """The horizontal plane through the lowest point of all shapes at the start, and those that stand on it."""
+    lowest = [(one, float(one.shape.bounds(one.pose)[0][2])) for one in collisions if one.moves]
+    level = min((height for _, height in lowest), default=0.0)
+    standing = [one for one, height in lowest if height - level <= _close_to(one)]
+    return shapes.Plane(point=(0.0, 0.0, level), name="floor"), standing
 
 
-def _covers(floor: AbstractShape, shape: AbstractShape) -> bool:
-    """Whether flat or uneven ground lies in or below a plane with the same normal, so that nothing touches it."""
+def _replaces(floor: AbstractShape, shape: AbstractShape, options: ContactOptions) -> bool:
+    """Whether a floor takes the place of flat or uneven ground: what lies in or below it touches nothing.
+
+    A floor below the lowest point also takes the place of level planes above it, in which bodies start.
+    """
     if not (isinstance(floor, shapes.Plane) and isinstance(shape, shapes.Plane | shapes.Heightfield)):
         return False
-    (x, R), (y, S) = (each.pose_in((jnp.zeros(3), jnp.eye(3))) for each in (floor, shape))
+    level = _level_above(floor, shape)
+    return level is not None and (level <= _SAME_LEVEL or (options.floor is True and isinstance(shape, shapes.Plane)))
+
+
+def _level_above(floor: shapes.Plane, shape: shapes.Plane | shapes.Heightfield) -> float | None:
+    """How far the highest point of the ground is above a floor with the same normal; None for another normal."""
+    (x, R), (y, S) = (each.pose_in(_AT_REST) for each in (floor, shape))
     normal = np.asarray(R)[:, 2]
     highest = float(np.max(shape.heights)) if isinstance(shape, shapes.Heightfield) else 0.0
     aligned = normal @ np.asarray(S)[:, 2] > 1 - 1e-12
-    return bool(aligned and normal @ (np.asarray(y) - np.asarray(x)) + highest <= 1e-12)
+    return float(normal @ (np.asarray(y) - np.asarray(x))) + highest if aligned else None
+
+
+def _planes_above(floor: AbstractShape, planes: Sequence[CollisionShape]) -> list[NotCarried]:
+    """Planes of the file in which bodies start, so that the floor is lower."""
+    if not isinstance(floor, shapes.Plane):
+        return []
+    flat = [(one.link, one.shape) for one in planes if isinstance(one.shape, shapes.Plane)]
+    levels = {link: _level_above(floor, plane) or 0.0 for link, plane in flat}
+    above = {link: level for link, level in levels.items() if level > _SAME_LEVEL}
+    if not above:
+        return []
+    reason = f"bodies start up to {max(above.values()):.3g} below them, and the floor is there in their place"
+    return [NotCarried("planes", tuple(above), reason)]
+
+
+def _check_above_ground(floor: AbstractShape | None, collisions: Sequence[CollisionShape]) -> None:
+    """Raises ValueError if shapes start below a floor at a height of the user's."""
+    if not isinstance(floor, shapes.Plane):
+        return
+    depths = {one.link: depth for one in collisions if one.moves and (depth := _depth(floor, one)) > START_TOLERANCE}
+    if depths:
+        raise ValueError(
+            f"Bodies start below the floor: {_list_depths(depths)}. Take `floor=True` for a floor at the lowest point, "
+            f"lower this one by {max(depths.values()):.6g}, or start higher, by `positions` or a `keyframe`."
+        )
+
+
+def _depth(plane: shapes.Plane, one: CollisionShape) -> float:
+    """How far the lowest point of a shape is below a plane at the start."""
+    assert isinstance(one.shape, AbstractConvex)
+    return -float(plane.height_of(one.shape, _AT_REST, one.pose))
+
+
+def _make_room(construction: Construction, floor: AbstractShape, standing: Sequence[CollisionShape]) -> None:
+    """Room for all points on which the machine stands, where they are more than there is room for by default."""
+    room = default_room(construction.model)
+    # Points are looked at where there may be too many.
+    if sum(slots(floor, one.shape) for one in standing) > room:
+        points = [contact_points(floor, _AT_REST, one.shape, one.pose).gap <= _close_to(one) for one in standing]
+        count = int(sum(np.sum(np.asarray(near)) for near in points))
+        if count > room:
+            construction.model.limit_contacts(count)
+
+
+def _close_to(one: CollisionShape) -> float:
+    return _STANDS * float(one.shape.bounding_radius)
+
+
+def _list_depths(depths: Mapping[str, float]) -> str:
+    names = sorted(depths, key=lambda name: -depths[name])
+    more = f", and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(f"`{name}` by {depths[name]:.3g}" for name in names[:_MOST_NAMES]) + more
 
 
 class _Numbers(NamedTuple):
@@ -132,27 +213,49 @@ def _by_dimension(dimension: int, friction: np.ndarray, restitution: float, opti
 def _add_pairs(
     construction: Construction, collisions: Sequence[CollisionShape], options: ContactOptions
 ) -> list[NotCarried]:
-    """Contacts among the shapes of the file."""
+    """Contacts among the shapes of the file. Raises ValueError if bodies start in planes that they touch."""
     without_distance: list[str] = []
     overlapping: list[str] = []
+    buried: dict[str, float] = {}
     distances = StartDistances(collisions)
     for first, second, numbers in _pairs(construction, collisions, options):
         name = f"{first.link}–{second.link}"
         try:
             check_pair(first.shape, second.shape)
-            both_move = first.moves and second.moves
-            # A start within the ground is an error of `simulate`.
-            if both_move and distances.overlap(first, second):
+            depth = max((_depth(*ends) for ends in _with_planes(first, second)), default=0.0)
+            if depth > START_TOLERANCE:
+                buried[name] = depth
+            elif _of_links(construction, first, second) and distances.overlap(first, second):
                 overlapping.append(name)
-            elif not both_move or can_meet(construction, first, second):
+            elif not (first.moves and second.moves) or can_meet(construction, first, second):
                 construction.model.add_contact(*_in_order(first, second), **numbers._asdict())
         except ValueError as error:
             without_distance.append(f"{name}: {str(error).rstrip('.')}")
+    if buried:
+        raise ValueError(
+            f"Bodies start in the ground: {_list_depths(buried)}. Start higher, by `positions` or a `keyframe`, or "
+            "take `floor=True`, a floor at the lowest point in place of level planes above it."
+        )
     reasons = (
         (without_distance, "there is no distance between these shapes"),
         (overlapping, "they overlap at the start, and pass through each other"),
     )
     return [NotCarried("contacts", tuple(names), reason) for names, reason in reasons if names]
+
+
+def _with_planes(*pair: CollisionShape) -> list[tuple[shapes.Plane, CollisionShape]]:
+    """The plane of a pair, with what moves on it; nothing without a plane."""
+    return [(a.shape, b) for a, b in (pair, pair[::-1]) if isinstance(a.shape, shapes.Plane) and b.moves]
+
+
+def _of_links(construction: Construction, *pair: CollisionShape) -> bool:
+    """Whether both are convex shapes of links: parts of machines may overlap as drawn, also those that stand still.
+
+    A start within the surroundings, geoms of the world itself, is an error of `simulate`.
+    """
+    bodies = construction.start.compiled.geom_bodyid
+    of_world = any(not one.moves and one.geom is not None and bodies[one.geom] == 0 for one in pair)
+    return not of_world and all(isinstance(one.shape, AbstractConvex) for one in pair)
 
 
 def _in_order(first: CollisionShape, second: CollisionShape) -> tuple[AbstractShape, AbstractShape]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from polhode.contact import shapes
 from polhode.contact.distances import contact_points
+from polhode.contact.shapes.shape import AbstractConvex
 from polhode.importers import rotations
 from polhode.importers._mujoco import mujoco
 from polhode.importers.collision_shapes import CollisionShape
@@ -24,10 +25,10 @@ class StartDistances:
     """The shapes of a file where they start, in a model of MuJoCo, which finds distances within microseconds."""
 
     def __init__(self, shapes: Sequence[CollisionShape]) -> None:
-        self._shapes = [one for one in shapes if one.moves]
+        self._shapes = [one for one in shapes if isinstance(one.shape, AbstractConvex)]
 
     def overlap(self, first: CollisionShape, second: CollisionShape) -> bool:
-        """Whether shapes on two moving bodies overlap by more than starts may."""
+        """Whether two convex shapes overlap by more than starts may."""
         size = float(first.shape.bounding_radius + second.shape.bounding_radius)
         m, data = self._model
         geoms = [next(k for k, other in enumerate(self._shapes) if other is one) for one in (first, second)]

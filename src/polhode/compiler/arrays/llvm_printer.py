@@ -44,7 +44,7 @@ def compile_function(function: Function, tell: Tell = None, long: bool = False) 
     printer = _Printer()
     printer.block(function.body)
     w = printer.w
-    if long and len(w.lines) > size_limits.MACHINE_CODE:
+    if long and len(w.lines) > size_limits.LINES:
         raise TooManyOperations(f"{len(w.lines)} lines")
     return CompiledFunction(w, tuple(function.arguments), w.operand(function.result), tell, long)
 

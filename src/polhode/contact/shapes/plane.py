@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.contact.shapes.shape import AbstractShape, Pose
+from polhode.contact.shapes.shape import AbstractConvex, AbstractShape, Pose
 from polhode.contact.vectors import norm, turn_from_z
 
 _ALONG = 1 - 1e-15
@@ -41,6 +41,12 @@ class Plane(AbstractShape):
         x, R = pose
         own = R @ self.rotation
         return x + R @ self.position + own @ self.point, own @ turn_from_z(self.normal)
+
+    def height_of(self, shape: AbstractConvex, own: Pose, other: Pose) -> Float[Array, ""]:
+        """How far the lowest point of a convex shape is above the plane; `own`, `other`: the poses of their bodies."""
+        (x, R), (y, S) = self.pose_in(own), shape.pose_in(other)
+        normal = R[:, 2]
+        return normal @ (y - x + S @ shape.support(-normal @ S))
 
     def bounds(self, pose: Pose) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
         x, R = self.pose_in(pose)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from polhode.contact.distances import ContactPoints
 from polhode.integrators.nonsmooth.contact_record import ContactRecord
 from polhode.result_codes import Result
 from polhode.results.audit.determinacy import find_indeterminacy
@@ -79,10 +80,10 @@ def contact_audit(run: Run) -> tuple[list[Row], list[str]]:
             remarks.append(f"contact laws hold to {largest:.1g} of the largest impulse in {many} steps, not to 1e-8")
     if not contacts.touch:
         return rows, remarks
-    count, remark = find_indeterminacy(run, contacts.frames, contacts.presses)
+    count, remark = find_indeterminacy(run, contacts.frames, contacts.presses, contacts.points)
     if count is not None:
         rows.append(Row("undetermined_forces", None, count, count, 0.0, None, "not promised", 0.0, "accurate", ""))
-    lock = find_locks(run, contacts.frames, contacts.presses, contacts.slips)
+    lock = find_locks(run, contacts.frames, contacts.presses, contacts.slips, contacts.points)
     return rows, [*remarks, *(text for text in (lock, remark) if text)]
 
 
@@ -142,6 +143,13 @@ class _Contacts:
     def slips(self) -> np.ndarray:
         """Sliding speeds of all points."""
         return np.asarray(speeds(self._record))
+
+    def points(self, k: int, numbers: np.ndarray) -> ContactPoints:
+        """The points of these numbers at the end of a step."""
+        names = ("contact_gaps", "contact_points", "contact_directions")
+        gaps, points, frames = (None if x is None else x[k, numbers] for x in map(self._place, names))
+        assert frames is not None
+        return ContactPoints(gaps, points, frames[:, 0], frames[:, 1], np.zeros(len(numbers), np.int32))  # pyright: ignore[reportArgumentType]
 
     def measures(self) -> dict[str, Measure]:
         if not self.touch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import jax
@@ -15,6 +16,7 @@ from polhode.results.contact_laws import contact_pairs
 from polhode.results.derived_quantities import with_fixed_slots
 
 if TYPE_CHECKING:
+    from polhode.contact.distances import ContactPoints
     from polhode.multibody.system import MultibodySystem
     from polhode.results.protocols import Run
 
@@ -29,10 +31,13 @@ _INDEPENDENT = 1e-9
 
 
 @eager_numpy()
-def find_indeterminacy(run: Run, frames: np.ndarray, presses: np.ndarray) -> tuple[int | None, str]:
+def find_indeterminacy(
+    run: Run, frames: np.ndarray, presses: np.ndarray, points: Callable[[int, np.ndarray], ContactPoints]
+) -> tuple[int | None, str]:
     """The largest number of combinations of contact forces that move nothing, and a remark on pairs whose sum has them.
 
-    None where the system of the run is not at hand, or is large. `presses`: which points press in these `frames`.
+    None where the system of the run is not at hand, or is large. `presses`: which points press in these `frames`;
+    `points`: those of some numbers in one of them.
     """
     reader = run.reader
     mechanism = None if reader is None or reader.obstacle is not None else reader.mechanism()
@@ -47,7 +52,8 @@ def find_indeterminacy(run: Run, frames: np.ndarray, presses: np.ndarray) -> tup
         if not presses[k].any() or 3 * np.sum(presses[k]) > _LARGEST:
             continue
         state = convert(jax.tree.map(lambda x, k=k: jnp.asarray(np.asarray(x)[frames[k]]), run.state))
-        more, pairs = _of_state(run, system, float(run.t[frames[k]]), state, presses[k])
+        pressed = np.flatnonzero(presses[k])
+        more, pairs = _of_state(run, system, float(run.t[frames[k]]), state, pressed, points(int(k), pressed))
         count, names = max(count, more), names | pairs
     remark = (
         f"forces of {', '.join(sorted(names))} are not determined by the motion: those of least norm are given"
@@ -57,13 +63,15 @@ def find_indeterminacy(run: Run, frames: np.ndarray, presses: np.ndarray) -> tup
     return count, remark
 
 
-def _of_state(run: Run, system: MultibodySystem, t: float, state: object, presses: np.ndarray) -> tuple[int, set[str]]:
+def _of_state(
+    run: Run, system: MultibodySystem, t: float, state: object, pressed: np.ndarray, points: ContactPoints
+) -> tuple[int, set[str]]:
     contacts = system.shape_contacts
     assert isinstance(contacts, ShapeContacts)
     q, _ = state  # type: ignore[misc]
     # A moment about the normal is no unknown of its own where nothing resists it.
-    rows = np.asarray(contacts.kinematics(system, jnp.asarray(t), q).rows)[presses][:, :3]
-    frictionless = np.all(np.asarray(contacts.law.static_friction)[presses] == 0, axis=-1)
+    rows = np.asarray(contacts.of_points(jnp.asarray(pressed), points, system, q).rows)[:, :3]
+    frictionless = np.all(np.asarray(contacts.law.static_friction)[pressed] == 0, axis=-1)
     is_unknown = np.broadcast_to(np.arange(3) == 0, (len(rows), 3)) | ~frictionless[:, None]
     W = (rows * is_unknown[..., None]).reshape(-1, system.n)
     if system.m:
@@ -73,11 +81,10 @@ def _of_state(run: Run, system: MultibodySystem, t: float, state: object, presse
     rank = int(np.sum(sizes > _INDEPENDENT * np.max(sizes, initial=1e-300)))
     null = U[:, rank:].reshape(len(rows), 3, -1) * is_unknown[..., None]
     null = null[..., np.linalg.norm(null, axis=(0, 1)) > 0.5]
-    points = contacts.points(system.motion(q))
-    forces = np.einsum("pia,pij->apj", null, np.asarray(frames_of(points))[presses])
+    forces = np.einsum("pia,pij->apj", null, np.asarray(frames_of(points)))
     names = np.array(
         [pair["rule"] or "/".join(pair["bodies"]) for pair in contact_pairs(run) for _ in range(pair["points"][1])]
-    )[presses]
+    )[pressed]
     uncertain = {
         str(name) for name in set(names.tolist()) if np.max(np.abs(forces[:, names == name].sum(1)), initial=0.0) > 1e-6
     }

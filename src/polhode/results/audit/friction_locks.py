@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import jax
@@ -15,10 +16,11 @@ from polhode.results.contact_laws import contact_pairs
 from polhode.results.derived_quantities import with_fixed_slots
 
 if TYPE_CHECKING:
+    from polhode.contact.distances import ContactPoints
     from polhode.results.protocols import Run
 
 _MOST_FRAMES = 4
-"""Frames that are looked at, those with the fastest slips: each takes a second for a robot with a hundred points."""
+"""Frames that are looked at, those with the fastest slips: each takes half a second for a robot."""
 
 _LARGEST = 400
 """Unknowns above which nothing is looked at."""
@@ -28,10 +30,17 @@ _SLIDES = 1e-6
 
 
 @eager_numpy()
-def find_locks(run: Run, frames: np.ndarray, presses: np.ndarray, slips: np.ndarray) -> str:
+def find_locks(
+    run: Run,
+    frames: np.ndarray,
+    presses: np.ndarray,
+    slips: np.ndarray,
+    points: Callable[[int, np.ndarray], ContactPoints],
+) -> str:
     """A remark on contacts that slid in Painlevé's region and stuck a frame later; empty without any.
 
     - `frames`: of the run. - `presses`: which points press in them, and `slips`: their sliding speeds, shapes (n, p).
+    - `points`: those of some numbers in one of the frames.
     """
     reader = run.reader
     mechanism = None if reader is None or reader.obstacle is not None else reader.mechanism()
@@ -53,14 +62,14 @@ def find_locks(run: Run, frames: np.ndarray, presses: np.ndarray, slips: np.ndar
     for k in np.sort(fastest[lost[fastest] >= 0]):
         q, v = convert(jax.tree.map(lambda x, k=k: jnp.asarray(np.asarray(x)[frames[k]]), run.state))
         t = jnp.asarray(float(run.t[frames[k]]))
-        at, stopped = contacts.kinematics(system, t, q), np.flatnonzero(stops[k])
+        stopped = np.flatnonzero(stops[k])
+        number = jnp.asarray(stopped)
+        at = contacts.of_points(number, points(int(k), stopped), system, q)
         now = np.asarray(at.rows) @ np.asarray(v) + np.asarray(at.drift)
-        rows, friction = (
-            np.asarray(at.rows)[stopped, :3],
-            np.asarray(contacts.law.at_slips(jnp.asarray(now)).friction)[stopped],
-        )
-        scaled = friction * now[stopped, 1:3]
-        sizes = np.where(np.linalg.norm(now[stopped, 1:3], axis=1) > least, np.linalg.norm(scaled, axis=1), 0.0)
+        rows, friction = np.asarray(at.rows)[:, :3], contacts.law.of(number).at_slips(jnp.asarray(now)).friction
+        friction, slid = np.asarray(friction), now[:, 1:3]
+        scaled = friction * slid
+        sizes = np.where(np.linalg.norm(slid, axis=1) > least, np.linalg.norm(scaled, axis=1), 0.0)
         inverse = np.linalg.pinv(np.asarray(to_dense(system.mass(t, q), (system.n, system.n))))
         if system.m:
             B = np.asarray(to_dense(system.jacobian(t, q), (system.m, system.n)))
