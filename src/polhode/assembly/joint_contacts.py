@@ -211,7 +211,7 @@ def has_joint_contacts(model: ModelParts) -> bool:
 def _by_coordinate(model: ModelParts) -> list[_Along]:
     coordinates: dict[Hashable, _Along] = {}
     for name, part in model.parts:
-        if not (isinstance(part, AbstractJointForce) and is_rigid(part)):
+        if not (isinstance(part, AbstractJointForce) and part.is_rigid):
             continue
         key: Hashable = id(part.joint), part.along
         if key in coordinates and coordinates[key].has_stops and isinstance(part, JointStops):

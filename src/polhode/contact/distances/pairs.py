@@ -133,6 +133,6 @@ def _remedy(first: AbstractShape, second: AbstractShape) -> str:
     if any(isinstance(shape, Heightfield) for shape in ends):
         return "Convex shapes touch heightfields: give the other body some of these."
     return (
-        "Of two discs without thickness that lie on each other nothing says which one is above: use a Cylinder of small "
-        "length in place of one of them."
+        "Of two discs without thickness that lie on each other nothing says which one is above: use a Cylinder of "
+        "small length in place of one of them."
     )
