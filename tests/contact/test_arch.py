@@ -93,3 +93,15 @@ def test_a_half_ring_stands_above_the_least_thickness_and_falls_below():
     _, speed = simulate(0.1, count, 0.995 * least)
     assert speed[-1] > 1e-3
     assert np.all(np.diff(speed) > 0)
+
+
+@pytest.mark.exhaustive
+def test_a_half_ring_stands_up_to_its_angle_of_tilt_and_falls_beyond():
+    steepest = limit(lambda tilt: may_stand(5, 0.2, tilt), 0.0, 1.0)
+    assert np.degrees(steepest) == pytest.approx(17.4703, abs=1e-3)
+    moved, speed = simulate(1.0, 5, 0.2, 0.999 * steepest)
+    assert speed.max() < 1e-10
+    assert moved.max() < 1e-11
+    _, speed = simulate(0.1, 5, 0.2, 1.001 * steepest)
+    assert speed[-1] > 2e-4
+    assert np.all(np.diff(speed) > 0)

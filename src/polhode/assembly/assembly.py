@@ -18,7 +18,13 @@ from polhode.assembly.coordinate_layout import AbstractLayout, PlacedElement
 from polhode.assembly.counted_angles import TurnRegister
 from polhode.assembly.element_groups import group_forces, group_joints
 from polhode.assembly.held_coordinates import HeldQuantity, repair_holding, resolve_held
-from polhode.assembly.joint_contacts import build_joint_contacts, check_bearings, has_joint_contacts
+from polhode.assembly.joint_contacts import (
+    build_joint_contacts,
+    build_pivots,
+    check_bearings,
+    check_pivots,
+    has_joint_contacts,
+)
 from polhode.assembly.mixed_assembly import joint_layout
 from polhode.assembly.rod_contacts import rod_pairs, rod_shape_contacts, rods_touch
 from polhode.assembly.rule_table import has_rigid_contacts
@@ -219,7 +225,9 @@ def _build(
     register = TurnRegister(model, layout, t0)
     joints, labels = group_joints(layout, elements, dropped, register)
     forces = group_forces(layout, elements, register)
-    joint_contacts = build_joint_contacts(model, layout, register)
+    joint_contacts, pivots = build_joint_contacts(model, layout, register), build_pivots(model, layout)
+    shape_contacts = build_contact_set(model, layout)
+    check_pivots(pivots, shape_contacts)
     counter = register.counter()
     turns = 0 if counter is None else counter.count
     coordinates, mechanism, labels = layout.finish(
@@ -236,8 +244,9 @@ def _build(
         order=tuple(itertools.chain.from_iterable(map(_names, model.bodies))),
         loops=has_loops(model),
         conversion_types=layout.conversion_types,
-        shape_contacts=build_contact_set(model, layout),
+        shape_contacts=shape_contacts,
         joint_contacts=joint_contacts,
+        pivot_contacts=pivots,
     )
 
 

@@ -25,7 +25,9 @@ def contact_metadata(model: ModelParts, system: MultibodySystem) -> dict[str, An
     - `joints`: labels of the multipliers of joints, which come first.
     - `count`, `rows`: number of contact points, and of rows of each.
     - `pairs`: bodies, shapes, name of the rule, first point and number of points, and numbers of the law.
-    - `along`: stops and dry friction of joints, which come after the points: the coordinate in words, names of the
+    - `pivots`: friction of joints that turn in several directions, which comes after the points: joint in words, and
+      name of the part of the model.
+    - `along`: stops and dry friction of joints, which come last: the coordinate in words, names of the
       parts of the model, and joint, coordinate and ratio of each term of the coordinate.
 
     Compliant contacts are forces: the entry `compliant` has their names, with those of bodies; `rod_contacts` the names
@@ -45,7 +47,8 @@ def contact_metadata(model: ModelParts, system: MultibodySystem) -> dict[str, An
         return {"contacts": {**sizes, "pairs": [], "listed": _lists_of(contacts)}, **compliant}
     pairs = [] if contacts is None else _pairs(contacts)
     along = {} if system.joint_contacts is None else {"along": _along(system.joint_contacts)}
-    return {"contacts": {**sizes, "pairs": pairs, **along}, **compliant}
+    pivots = {} if system.pivot_contacts is None else {"pivots": [n._asdict() for n in system.pivot_contacts.names]}
+    return {"contacts": {**sizes, "pairs": pairs, **pivots, **along}, **compliant}
 
 
 def _along(contacts: JointContacts) -> list[dict[str, Any]]:

@@ -15,6 +15,8 @@ from polhode.assembly.counted_angles import TurnRegister
 from polhode.assembly.element_groups import kind_of
 from polhode.forces.coordinate_forces import DryFriction, RigidStops
 from polhode.forces.joint_forces import AbstractJointForce, JointFriction, JointStops, is_rigid
+from polhode.forces.pivot_friction import PivotFriction
+from polhode.joints._pair import AbstractPairJoint
 from polhode.joints.named_coordinates import AbstractMeasuredPair
 from polhode.joints.relative import is_angle
 from polhode.multibody.joint_contacts import (
@@ -26,7 +28,8 @@ from polhode.multibody.joint_contacts import (
     TreeSums,
 )
 from polhode.multibody.mechanism.groups import stack_trees
-from polhode.systems.mechanical.contact_set import ContactLaw, StribeckCurve
+from polhode.multibody.pivot_contacts import PivotContacts, PivotName
+from polhode.systems.mechanical.contact_set import AbstractContactSet, ContactLaw, StribeckCurve
 
 if TYPE_CHECKING:
     from polhode.multibody.parts import ModelParts
@@ -94,6 +97,30 @@ def build_joint_contacts(model: ModelParts, layout: AbstractLayout, register: Tu
         stop_room=min(capacity, count - len(with_friction)),
         bearings=_bearings(frictions, ordered, names),
     )
+
+
+def build_pivots(model: ModelParts, layout: AbstractLayout) -> PivotContacts | None:
+    """Friction of joints that turn in several directions; None without any."""
+    parts = [(name, part) for name, part in model.parts if isinstance(part, PivotFriction)]
+    if not parts:
+        return None
+    first, second = (layout.slot(ends) for ends in zip(*(part.bodies for _, part in parts), strict=True))
+    names = tuple(PivotName(_of_joint(part.joint), name) for name, part in parts)
+    return PivotContacts.of((first, second), tuple(part.place(()).bound for _, part in parts), names)
+
+
+def check_pivots(pivots: PivotContacts | None, shapes: AbstractContactSet | None) -> None:
+    """Raises ValueError for contacts of shapes with moments, which have no room for torques in all directions."""
+    if pivots is not None and shapes is not None and shapes.law.drilling is not None:
+        raise ValueError(
+            f"Friction of {pivots.names[0].joint} (`PivotFriction`) doesn't go with drilling or rolling friction of "
+            "contacts in one model. Leave `drilling` and `rolling` out, or take `JointFriction` of other joints."
+        )
+
+
+def _of_joint(joint: AbstractPairJoint) -> str:
+    bodies = " and ".join(f"`{body.name}`" for body in joint.bodies)
+    return f"joint `{joint.name}`" if joint.name else f"the joint of {bodies}"
 
 
 def has_bearings(model: ModelParts) -> bool:
@@ -184,7 +211,7 @@ def has_joint_contacts(model: ModelParts) -> bool:
 def _by_coordinate(model: ModelParts) -> list[_Along]:
     coordinates: dict[Hashable, _Along] = {}
     for name, part in model.parts:
-        if not is_rigid(part):
+        if not (isinstance(part, AbstractJointForce) and part.is_rigid):
             continue
         key: Hashable = id(part.joint), part.along
         if key in coordinates and coordinates[key].has_stops and isinstance(part, JointStops):

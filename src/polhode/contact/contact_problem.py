@@ -15,7 +15,8 @@ OPEN, STICK, SLIDE = 0, 1, 2
 class ContactProblem(NamedTuple):
     r"""$u = GP + b$ with the laws of Signorini and Coulomb between P and u, for k contacts in fixed slots.
 
-    Each contact has the rows n, t₁, t₂ and, if there are six, drilling and two of rolling; or n and t; or n alone. With
+    Each contact has the rows n, t₁, t₂ and, if there are six, drilling and two of rolling; or n and t; or n alone; or n
+    and three of a turn in any direction. With
     $u = (G + R)P + b$, lower bounds m of the normal impulses, m = 0 as a rule, and $P_T = Sp$, S = diag(μ₁, μ₂):
 
     $$0 \le u_N \perp P_N - m \ge 0, \qquad |p| \le P_N, \qquad -S u_T \in N_{|p| \le P_N}(p)$$
@@ -92,7 +93,8 @@ def unit_problem(problem: ContactProblem) -> tuple[UnitProblem, Float[Array, "k 
     if problem.compliance is not None:
         G = G + jnp.diag(problem.compliance)
     coefficients = _coefficients(problem, rows)
-    own, counts = jnp.diag(G).reshape(k, rows)[:, :3], coefficients[:, :3] > 0
+    first = slip_rows(rows).stop
+    own, counts = jnp.diag(G).reshape(k, rows)[:, :first], coefficients[:, :first] > 0
     active, held, hold = problem.active & (own[:, 0] > 0), jnp.zeros(k, bool), None
     # Rows and columns at different positions of slender bodies have products below zero too.
     counts = counts & (own > 0) if problem.hold is not None else counts
@@ -125,7 +127,7 @@ def is_paradoxical(problem: ContactProblem) -> Bool[Array, " k"]:
     k, rows = problem.active.shape[0], problem.rows
     if rows == 1:
         return jnp.zeros(k, bool)
-    blocks = jnp.stack([problem.delassus[rows * i, rows * i : rows * i + min(rows, 3)] for i in range(k)])
+    blocks = jnp.stack([problem.delassus[rows * i, rows * i : rows * i + slip_rows(rows).stop] for i in range(k)])
     coupling = jnp.sqrt(jnp.sum((problem.friction * blocks[:, 1:]) ** 2, axis=1))
     presses = problem.active if problem.hold is None else problem.active & (problem.hold < 0)
     return presses & (blocks[:, 0] <= coupling)
@@ -155,5 +157,12 @@ def _steps(A: Float[Array, "r r"], rows: int, present: Bool[Array, "k rows"]) ->
 
 
 def discs(rows: int) -> tuple[slice, ...]:
-    """Rows of sliding, drilling and rolling: each in a disc of its own."""
-    return {1: (), 2: (slice(1, 2),), 3: (slice(1, 3),), 6: (slice(1, 3), slice(3, 4), slice(4, 6))}[rows]
+    """Rows of sliding, drilling and rolling, each in a disc of its own; those of turns in any direction in a ball."""
+    return {
+        1: (), 2: (slice(1, 2),), 3: (slice(1, 3),), 4: (slice(1, 4),), 6: (slice(1, 3), slice(3, 4), slice(4, 6)),
+    }[rows]  # fmt: skip
+
+
+def slip_rows(rows: int) -> slice:
+    """Rows of sliding, or of turns."""
+    return (*discs(rows), slice(1, 1))[0]

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from polhode.contact.contact_problem import ContactProblem, ContactSolution, discs
+from polhode.contact.contact_problem import ContactProblem, ContactSolution, discs, slip_rows
 from polhode.contact.held_contacts import (
     SLOW,
     ContactModes,
@@ -102,11 +102,12 @@ def _is_locked(law: ContactLaw, motion: ContactMotion, free_response: FreeRespon
     """Contacts that slide without approaching, of which a normal force would not open them with its friction."""
     u = motion.slips
     law = law.at_slips(u)
-    scaled = law.friction * u[:, 1:3]
+    along = slip_rows(u.shape[1])
+    scaled = law.friction * u[:, along]
     size = length(scaled)
     slides = size > _SLIPS * speed
     drag = -law.friction * scaled / jnp.where(slides, size, 1.0)[:, None]
-    own = jnp.einsum("kn,kin->ki", motion.kinematics.rows[:, 0], free_response.motions[:, :3])
+    own = jnp.einsum("kn,kin->ki", motion.kinematics.rows[:, 0], free_response.motions[:, : along.stop])
     return slides & (u[:, 0] > -_SLIPS * speed) & (own[:, 0] + jnp.sum(drag * own[:, 1:], axis=1) <= 0)
 
 
@@ -128,7 +129,8 @@ def _impact(
     approach = jnp.where(touching & (u[:, 0] < -still), u[:, 0], 0.0)
     rests = 2 * law.restitution * jnp.abs(approach) <= shortest * jnp.maximum(-fall, 0.0)
     target = u.at[:, 0].add(jnp.where(rests, 0.0, law.restitution) * approach)
-    target = target.at[:, 1:3].add(law.tangential_restitution[:, None] * u[:, 1:3])
+    along = slip_rows(u.shape[1])
+    target = target.at[:, along].add(law.tangential_restitution[:, None] * u[:, along])
     # Friction with a bound of its own has no part in an impact.
     hold = motion.kinematics.hold
     problem = ContactProblem(
@@ -210,7 +212,7 @@ def _forces(
     if hold is not None:
         hold = jnp.where(slipping[:, 1], -1.0, hold)
     problem = ContactProblem(
-        loaded.delassus, missing, left[:, 1:3], resting,
+        loaded.delassus, missing, left[:, slip_rows(left.shape[1])], resting,
         left[:, 3] if spins else None, left[:, 4] if spins else None, hold=hold,
     )  # fmt: skip
     solution = solve(problem, jnp.zeros_like(motion.slips), _TOLERANCE)

@@ -345,7 +345,9 @@ def sliding_drag(
     for disc in discs(slips.shape[1]):
         along, mu = direction[:, disc], factors[:, disc]
         u = slips[:, disc] / (_BLUR * speed)
-        u = u + along / (1 + jnp.sum(u * u, axis=1, keepdims=True) ** 2)
+        # What is on the bound while others hold it has round-off for a slip: friction that followed it would be stiff.
+        square = jnp.sum(u * u, axis=1, keepdims=True)
+        u = (square * u + along / (1 + square)) / (1 + square)
         back = jnp.sum(u * along, axis=1, keepdims=True) < 0
         u = mu * jnp.where(back, -u, u)
         size = length(u)[:, None]

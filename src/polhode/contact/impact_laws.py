@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.contact.contact_problem import ContactProblem, ContactSolution
+from polhode.contact.contact_problem import ContactProblem, ContactSolution, slip_rows
 from polhode.contact.solver import solve
 
 
@@ -21,7 +21,8 @@ def newton_restitution(
     """
     terms = jnp.zeros_like(before).at[:, 0].set(normal * jnp.minimum(before[:, 0], 0.0))
     if tangential is not None:
-        terms = terms.at[:, 1:3].set(tangential[:, None] * before[:, 1:3])
+        along = slip_rows(before.shape[1])
+        terms = terms.at[:, along].set(tangential[:, None] * before[:, along])
     return terms.reshape(-1)
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from polhode.contact.contact_problem import OPEN, SLIDE, STICK, UnitProblem, discs
+from polhode.contact.contact_problem import OPEN, SLIDE, STICK, UnitProblem, discs, slip_rows
 from polhode.contact.smoothed_laws import disc_scale, positive_part
 
 Impulses = Float[Array, "k rows"]
@@ -146,7 +146,8 @@ def modes(problem: UnitProblem, z: Impulses, w: Impulses) -> Int[Array, " k"]:
     radius = radii(jnp.maximum(a[:, 0], problem.least), problem.hold)
     slides: Bool[Array, " k"] = jnp.ones(len(radius), bool)
     if a.shape[1] > 1:
-        slides = (_lengths(a[:, 1:3]) > radius) | ~jnp.any(problem.present[:, 1:3], axis=1)
+        along = slip_rows(a.shape[1])
+        slides = (_lengths(a[:, along]) > radius) | ~jnp.any(problem.present[:, along], axis=1)
     return jnp.where(radius > 0, jnp.where(slides, SLIDE, STICK), OPEN)
 
 

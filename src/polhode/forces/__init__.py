@@ -17,7 +17,10 @@ _SUGGESTIONS = {
     ),
     **dict.fromkeys(("Force", "Thrust"), "It is called `PointForce`; functions of the motion are a `Load`."),
     **dict.fromkeys(("Motor", "Servo"), "It is `Actuator` along a joint; `PD` and `PID` follow a target."),
-    **dict.fromkeys(("Friction", "CoulombFriction"), "Dry friction along a joint coordinate is `JointFriction`."),
+    **dict.fromkeys(
+        ("Friction", "CoulombFriction"),
+        "Dry friction along a joint coordinate is `JointFriction`, of a ball joint `PivotFriction`.",
+    ),
     **dict.fromkeys(
         ("Contact", "GroundContact"),
         "Shapes touch by `model.add_contact(…, law='compliant')`; a sphere on a plane is `PlaneContact` as well.",

@@ -14,6 +14,7 @@ from .joint_forces import JointSpring as JointSpring
 from .joint_forces import JointStops as JointStops
 from .loads import PointForce as PointForce
 from .loads import Torque as Torque
+from .pivot_friction import PivotFriction as PivotFriction
 from .plane_contact import PlaneContact as PlaneContact
 from .spring_damper import SpringDamper as SpringDamper
 from .torsional import TorsionalSpringDamper as TorsionalSpringDamper

@@ -67,11 +67,6 @@ class AbstractJointForce(AbstractForce):
         """The coordinate."""
         return self.joint.coordinate(self.along)
 
-    @property
-    def is_rigid(self) -> bool:
-        """Whether it is a contact of its joint, in steps of methods with contacts, and no function of the state."""
-        return False
-
     @abc.abstractmethod
     def place(self, poses: Poses) -> AbstractForceElement: ...
 
@@ -299,9 +294,9 @@ class Actuator(AbstractJointForce):
         )
 
 
-def is_rigid(part: Any) -> TypeGuard[AbstractJointForce]:
+def is_rigid(part: Any) -> TypeGuard[AbstractForce]:
     """Whether a part of a model is a rigid stop, or dry friction that sticks."""
-    return isinstance(part, AbstractJointForce) and part.is_rigid
+    return isinstance(part, AbstractForce) and part.is_rigid
 
 
 def check_limits(name: str, value: Any) -> Float[Array, "2"]:

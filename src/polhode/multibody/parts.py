@@ -139,6 +139,11 @@ class AbstractJoint(AbstractPart):
 class AbstractForce(AbstractPart):
     """A load on bodies."""
 
+    @property
+    def is_rigid(self) -> bool:
+        """Whether it is a contact in steps of methods with contacts, and no function of the state."""
+        return False
+
     @abc.abstractmethod
     def place(self, poses: Poses) -> AbstractForceElement: ...
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -27,6 +28,7 @@ from polhode.multibody.mechanism.groups import JointGroup, Motion
 from polhode.multibody.mechanism.mechanism import Mechanism
 from polhode.multibody.mechanism.poses import Pose, Twist
 from polhode.multibody.mechanism.user_functions import Function
+from polhode.multibody.pivot_contacts import PivotContacts
 from polhode.multibody.stability_limits import stability_limit
 from polhode.result_codes import Result
 from polhode.spaces.base import AbstractSpace, Point, Vector
@@ -73,6 +75,7 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
     - `solver`: of its saddle-point systems; `solvable` chooses it.
     - `shape_contacts`: contacts of the shapes of its bodies, with unilateral laws and friction; None without any.
     - `joint_contacts`: rigid stops and dry friction of joints; None without any.
+    - `pivot_contacts`: dry friction of joints that turn in several directions; None without any.
     """
 
     kind_name: ClassVar = "multibody system"
@@ -89,6 +92,7 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
     solver: AbstractKKT | None = None
     shape_contacts: ShapeContacts | ListedContacts | None = None
     joint_contacts: JointContacts | None = None
+    pivot_contacts: PivotContacts | None = None
 
     # --- sizes ------------------------------------------------------------------------------------------------------
 
@@ -106,15 +110,17 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
 
     @property
     def contact_set(self) -> AbstractContactSet | None:
-        """All contacts: those of shapes, then those of joints."""
-        shapes, joints = self.shape_contacts, self.joint_contacts
-        if shapes is None or joints is None:
-            return shapes if joints is None else joints
-        return CombinedContacts.of(shapes, joints)
+        """All contacts: those of shapes, then those of turning joints, and those along coordinates."""
+        parts = [part for part in self._contact_parts if part is not None]
+        return functools.reduce(CombinedContacts.of, parts) if parts else None
+
+    @property
+    def _contact_parts(self) -> tuple[ShapeContacts | ListedContacts | PivotContacts | JointContacts | None, ...]:
+        return self.shape_contacts, self.pivot_contacts, self.joint_contacts
 
     @property
     def has_holds(self) -> bool:
-        return self.joint_contacts is not None
+        return self.joint_contacts is not None or self.pivot_contacts is not None
 
     @property
     def has_bearings(self) -> bool:
@@ -123,8 +129,7 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
     @property
     def connected_by_contacts(self) -> set[tuple[int, int]]:
         """Pairs of rows of a motion between which contacts act; the ground has the last one."""
-        parts = (self.shape_contacts, self.joint_contacts)
-        return {pair for part in parts if part is not None for pair in part.connected_rows}
+        return {pair for part in self._contact_parts if part is not None for pair in part.connected_rows}
 
     @property
     def nonholonomic(self) -> np.ndarray:

@@ -5,4 +5,5 @@ from .contacts import ContactResults as ContactResults
 from .forces import ForceResults as ForceResults
 from .joint_contacts import JointContactResults as JointContactResults
 from .joints import JointResults as JointResults
+from .pivots import PivotResults as PivotResults
 from .quantity import Quantity as Quantity

@@ -67,18 +67,25 @@ def contact_pairs(run: ResultView) -> list[dict[str, Any]]:
 
 def contact_record(run: ResultView) -> ContactRecord:
     """That of contacts of shapes, which come first."""
-    count = _count_along(run)
+    count = _count(run, "pivots") + _count(run, "along")
     return ContactRecord(*(part[..., : part.shape[-2] - count, :] for part in whole_record(run)))
 
 
+def pivot_record(run: ResultView) -> ContactRecord:
+    """That of friction of joints that turn in several directions."""
+    count, after = _count(run, "pivots"), _count(run, "along")
+    cut = lambda part: slice(part.shape[-2] - after - count, part.shape[-2] - after)  # noqa: E731
+    return ContactRecord(*(part[..., cut(part), :] for part in whole_record(run)))
+
+
 def joint_record(run: ResultView) -> ContactRecord:
-    """That of stops and dry friction of joints."""
-    count = _count_along(run)
+    """That of stops and dry friction along coordinates of joints."""
+    count = _count(run, "along")
     return ContactRecord(*(part[..., part.shape[-2] - count :, :] for part in whole_record(run)))
 
 
-def _count_along(run: ResultView) -> int:
-    return len(model_names(run).get("contacts", {}).get("along", ()))
+def _count(run: ResultView, kind: str) -> int:
+    return len(model_names(run).get("contacts", {}).get(kind, ()))
 
 
 def law_numbers(run: ResultView, name: str, default: Any) -> np.ndarray:

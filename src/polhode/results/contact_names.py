@@ -15,6 +15,7 @@ from polhode.printable import printable
 from polhode.results.contact_laws import contact_pairs
 from polhode.results.contacts import ContactPoints, ContactResults
 from polhode.results.joint_contacts import JointContactResults, joint_contacts
+from polhode.results.pivots import PivotResults, pivots
 from polhode.results.protocols import ResultView
 from polhode.results.quantity import model_names
 from polhode.results.stops import StopResults, stops
@@ -28,17 +29,18 @@ _NONE = (
 )
 
 
-class Contacts(Mapping[Any, "ContactResults | StopResults | JointContactResults"]):
+class Contacts(Mapping[Any, "ContactResults | StopResults | JointContactResults | PivotResults"]):
     """Contacts by name: `contacts["floor", "foot"]`, by bodies or shapes in either order; or one name.
 
     One name is that of a body or shape, for all that touches it; that of `add_contact`; that of a stop of an event; or
-    that of a rigid `JointStops` or dry `JointFriction`. Iteration goes over pairs of bodies, called "floor/foot" unless
-    `add_contact` named them, over stops, and over friction and stops along what is no coordinate of one joint.
+    that of a rigid `JointStops`, a dry `JointFriction` or `PivotFriction`. Iteration goes over pairs of bodies, called
+    "floor/foot" unless `add_contact` named them, over stops, over friction and stops along what is no coordinate of one
+    joint, and over friction of ball joints.
     """
 
     def __init__(self, run: ResultView) -> None:
         self._run, self._stops, self._names = run, stops(run), model_names(run)
-        self._along = joint_contacts(run)
+        self._along, self._pivots = joint_contacts(run), pivots(run)
 
     @functools.cached_property
     def _pairs(self) -> list[dict[str, Any]]:
@@ -58,16 +60,18 @@ class Contacts(Mapping[Any, "ContactResults | StopResults | JointContactResults"
         names = [name for pair in self._pairs for name in (*pair["bodies"], *pair["shapes"]) if name is not None]
         return list(dict.fromkeys(names))
 
-    def __getitem__(self, key: Any) -> ContactResults | StopResults | JointContactResults:
+    def __getitem__(self, key: Any) -> ContactResults | StopResults | JointContactResults | PivotResults:
         if isinstance(key, str) and key in self._stops:
             return self._stops[key]
         if isinstance(key, str) and key in self._along:
             return JointContactResults(self._run, key, self._along[key])
+        if isinstance(key, str) and key in self._pivots:
+            return PivotResults(self._run, key, self._pivots[key])
         self._refuse_compliant(key)
         if not self._pairs:
             raise (
-                unknown_name("contact", key, (*self._stops, *self._along))
-                if self._stops or self._along
+                unknown_name("contact", key, (*self._stops, *self._along, *self._pivots))
+                if self._stops or self._along or self._pivots
                 else UnknownName(f"There is no contact {short_repr(key)}. {self._why_none}")
             )
         if isinstance(key, str) and key in self._lists:
@@ -83,7 +87,7 @@ class Contacts(Mapping[Any, "ContactResults | StopResults | JointContactResults"
         joints = self._names.get("joints", {})
         of_joints = {k for each in joints.values() for own in each.get("resisted", {}).values() for k in own}
         others = (name for name, each in self._along.items() if not of_joints.issuperset(each["numbers"]))
-        return iter((*self._lists, *self._stops, *others))
+        return iter((*self._lists, *self._stops, *others, *self._pivots))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -13,6 +13,7 @@ from polhode.results.contacts import ContactResults
 from polhode.results.forces import ForceResults
 from polhode.results.joint_contacts import JointContactResults
 from polhode.results.joints import JointResults
+from polhode.results.pivots import PivotResults
 from polhode.results.quantity import Quantity, declarations
 
 _OF_SYSTEMS = {
@@ -29,7 +30,7 @@ _OF_SYSTEMS = {
 
 QUANTITIES: tuple[Quantity, ...] = tuple(
     quantity
-    for results in (BodyResults, JointResults, ForceResults, ContactResults, JointContactResults)
+    for results in (BodyResults, JointResults, ForceResults, ContactResults, JointContactResults, PivotResults)
     for quantity in declarations(results)
 )
 """The quantities of bodies, joints, forces and contacts."""

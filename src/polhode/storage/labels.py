@@ -61,8 +61,10 @@ def _of_contacts(contacts: Mapping[str, Any]) -> dict[str, list[str]]:
         for k in range(pair["points"][1])
     ]
     along = ["+".join(each["parts"]) for each in contacts.get("along", ())]
-    names = [*points, *along]
-    parts = _PARTS[: contacts["rows"]]
+    pivots = [each["part"] for each in contacts.get("pivots", ())]
+    names = [*points, *pivots, *along]
+    # Ball joints have three directions, and no contact drills beside them.
+    parts = (*_PARTS[:3], "third tangent") if contacts["rows"] == 4 else _PARTS[: contacts["rows"]]
     if "listed" in contacts:
         slots = [f"contact {k}" for k in range(contacts["count"])]
         records = [f"{name} {kind} {part}" for kind in ("force", "slip") for name in slots for part in parts]
@@ -76,6 +78,7 @@ def _of_contacts(contacts: Mapping[str, Any]) -> dict[str, list[str]]:
     return {
         "contact_point": points,
         "joint_contact": along,
+        "pivot": pivots,
         "contact_direction": list(_PARTS[:3]),
         "multiplier": [*_number_labels(contacts["joints"]), *records],
     }

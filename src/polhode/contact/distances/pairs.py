@@ -132,4 +132,7 @@ def _remedy(first: AbstractShape, second: AbstractShape) -> str:
         return "Convex shapes and planes touch triangle meshes: divide this one into parts of ConvexMesh."
     if any(isinstance(shape, Heightfield) for shape in ends):
         return "Convex shapes touch heightfields: give the other body some of these."
-    return "Use a Cylinder of small length in place of a Disc."
+    return (
+        "Of two discs without thickness that lie on each other nothing says which one is above: use a Cylinder of "
+        "small length in place of one of them."
+    )

@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from polhode.contact.contact_problem import STICK
+from polhode.contact.contact_problem import STICK, slip_rows
 from polhode.integrators.implicit._alpha_coefficients import Coefficients
 from polhode.spaces.base import Vector
 
@@ -20,8 +20,8 @@ class SmoothContacts(NamedTuple):
     - `push`, `push_lag`: accelerations by these. - `impulses`: of the step, along all rows.
     """
 
-    force: Float[Array, "c 3"]
-    lag: Float[Array, "c 3"]
+    force: Float[Array, "c first"]
+    lag: Float[Array, "c first"]
     push: Float[Array, "c n"]
     push_lag: Float[Array, "c n"]
     impulses: Float[Array, "c rows"]
@@ -61,7 +61,7 @@ class AlphaMemory(NamedTuple):
     def at_start(cls, n: int, labels: Int[Array, " c"], rows: int, k: int) -> Self:
         """Before the first step, where all contacts that touch are closed."""
         c = len(labels)
-        forces, pushes, impulses = jnp.zeros((c, 3)), jnp.zeros((c, n)), jnp.zeros((c, rows))
+        forces, pushes, impulses = jnp.zeros((c, slip_rows(rows).stop)), jnp.zeros((c, n)), jnp.zeros((c, rows))
         mode = jnp.full(c, STICK, jnp.int32)
         contacts = SmoothContacts(forces, forces, pushes, pushes, impulses)
         return cls(jnp.zeros(n), jnp.zeros(n), labels, mode, contacts, jnp.zeros((k, 3)))

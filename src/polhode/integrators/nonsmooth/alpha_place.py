@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from polhode.contact.contact_problem import OPEN
+from polhode.contact.contact_problem import OPEN, slip_rows
 from polhode.integrators.implicit._alpha_coefficients import Coefficients
 from polhode.integrators.implicit._alpha_equations import Place, Prediction, place_at
 from polhode.integrators.nonsmooth.alpha_memory import AlphaMemory, SmoothContacts
@@ -70,6 +70,7 @@ class Contacts(NamedTuple):
       the step with it, and accelerations where v̇ = 0.
     - `columns`, `shares`: changes of velocity by unit impulses, and the multipliers of joints that come with them.
     - `smooth_columns`, `smooth_shares`: the same of accelerations by unit forces.
+    - `first`: rows along normal and tangents, without spins about these.
     - `hold`, `hold_rate`: largest friction forces along coordinates and their rates; negative of shapes.
     - `identity`: their numbers. - `match`: with those of the step before. - `past`, `past_mode`: memory of these.
     """
@@ -78,12 +79,12 @@ class Contacts(NamedTuple):
     rows: Float[Array, "c rows n"]
     drift: Float[Array, "c rows"]
     slips: Float[Array, "c rows"]
-    acceleration_rows: Float[Array, "c 3 n"]
-    bias: Float[Array, "c 3"]
+    acceleration_rows: Float[Array, "c first n"]
+    bias: Float[Array, "c first"]
     columns: Float[Array, "c_rows n"]
     shares: Float[Array, "c_rows m"]
-    smooth_columns: Float[Array, "c_3 n"]
-    smooth_shares: Float[Array, "c_3 m"]
+    smooth_columns: Float[Array, "c_first n"]
+    smooth_shares: Float[Array, "c_first m"]
     identity: Int[Array, " c"]
     match: Match
     past: SmoothContacts
@@ -101,6 +102,11 @@ class Contacts(NamedTuple):
     def was_closed(self) -> Bool[Array, " c"]:
         """Those that touched in the step before."""
         return jnp.where(self.held, self.past.impulses[:, 0] > 0, self.past_mode != OPEN)
+
+    @property
+    def along(self) -> slice:
+        """Rows of sliding."""
+        return slip_rows(self.rows.shape[1])
 
     @property
     def gap(self) -> Float[Array, " c"]:
@@ -187,8 +193,8 @@ def _contacts(step: AlphaStep, q: Point, v: Vector, accelerator: Any, metric: An
     values, their_rates, present = jax.jvp(along, (zero,), (one,), has_aux=True)
     (rows, drift, hold), (rates, drift_rate, hold_rate) = values, their_rates
     columns, shares = _responses(system, metric, rows)
-    first = slice(0, 3)
-    of_forces = columns.reshape(rows.shape)[:, first].reshape(-1, system.n), jnp.zeros((3 * len(rows), 0))
+    first = slice(0, slip_rows(rows.shape[1]).stop)
+    of_forces = columns.reshape(rows.shape)[:, first].reshape(-1, system.n), jnp.zeros((first.stop * len(rows), 0))
     if system.m:
         of_forces = _responses(system, accelerator, rows[:, first])
     identity = identities(contacts_of(system), present)
@@ -210,7 +216,7 @@ def _widen(rows: Array) -> Array:
 
 
 def _widen_law(law: ContactLaw) -> ContactLaw:
-    pad = lambda x: jnp.pad(x, ((0, 0), (0, 2 - x.shape[1])))  # noqa: E731
+    pad = lambda x: jnp.pad(x, ((0, 0), (0, max(2 - x.shape[1], 0))))  # noqa: E731
     curve = None if law.stribeck is None else StribeckCurve(pad(law.stribeck.static), law.stribeck.speed)
     return dataclasses.replace(law, friction=pad(law.friction), stribeck=curve)
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from polhode.contact.contact_problem import OPEN, SLIDE, STICK
+from polhode.contact.contact_problem import OPEN, SLIDE, STICK, slip_rows
 from polhode.integrators.implicit._alpha_equations import place_at
 from polhode.integrators.implicit._implicit_differentiation import freeze, with_implicit_derivative
 from polhode.integrators.nonsmooth.alpha_memory import SmoothContacts
@@ -163,7 +163,7 @@ def _modes(kick: Kick, held: Bool[Array, " c"]) -> Int[Array, " c"]:
     """
     least = least_speed(kick.without)
     closed = held | (kick.closed & (kick.after[:, 0] <= least))
-    slides = jnp.sqrt(jnp.sum(kick.after[:, 1:3] ** 2, axis=1)) > least
+    slides = jnp.sqrt(jnp.sum(kick.after[:, slip_rows(kick.after.shape[1])] ** 2, axis=1)) > least
     return jnp.where(closed, jnp.where(slides, SLIDE, STICK), OPEN).astype(jnp.int32)
 
 
@@ -182,7 +182,7 @@ def _end(step: AlphaStep, at: AlphaPlace, smooth: Smooth, kick: Kick, x: Unknown
     place = place_at(step.system, step.prediction, x.vdot, x.vdot)
     q, v = step.system.configuration.move(place.q, x.jump), place.v + x.kick
     shape = (*smooth.force.shape, step.system.n)
-    columns = contacts.columns.reshape(contacts.rows.shape)[:, :3].reshape(shape)
+    columns = contacts.columns.reshape(contacts.rows.shape)[:, : shape[1]].reshape(shape)
     lag = (smooth.mean - smooth.force) * _inverse(step.h)
     push, push_lag = (jnp.einsum("ci,cin->cn", each, columns) for each in (smooth.force, lag))
     memory, inverse = step.memory, _inverse(step.h)
@@ -197,7 +197,7 @@ def _end(step: AlphaStep, at: AlphaPlace, smooth: Smooth, kick: Kick, x: Unknown
     joints = smooth.joints + kick.joints * inverse
     rows = size_of(step.system)[1]
     everywhere = lambda values: contacts.present.spread(values, len(memory.dissipation))[:, :rows]  # noqa: E731
-    spins = contacts.rows.shape[1] - 3
+    spins = contacts.rows.shape[1] - shape[1]
     return AlphaEnd(
         q, v, joints, kept, shift, everywhere(jnp.pad(smooth.force, ((0, 0), (0, spins)))),
         everywhere(kick.impulses), everywhere(kick.after),

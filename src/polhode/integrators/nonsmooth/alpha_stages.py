@@ -87,7 +87,7 @@ def accelerate(
     change, joints = step.system.kkt.solve(at.accelerator, at.missing, -joint_rate(step, at, x.vdot))
     rows, now = _smooth_rows(step, contacts, x, slides)
     without = now + rows @ change
-    drag = against(law, contacts.slips[:, 1:3])
+    drag = against(law, contacts.slips[:, contacts.along])
     # Where friction would press a contact more than its force opens it, only impulses act.
     held = contacts.held
     # A coordinate is at a stop that it doesn't leave.
@@ -111,7 +111,7 @@ def accelerate(
     vdot = x.vdot + change + solution.impulses.reshape(-1) @ columns
     start, explicit = contacts.past.means(step.c, step.h)
     mean = explicit + step.c.ratio * force
-    spins = contacts.rows.shape[1] - 3
+    spins = contacts.rows.shape[1] - contacts.along.stop
     reference = jnp.pad(step.c.increment(step.h, start, mean), ((0, 0), (0, spins)))
     joints = joints + force.reshape(-1) @ contacts.smooth_shares
     slides = slides & (sliding.on | (solution.mode == SLIDE))
@@ -127,10 +127,10 @@ def _smooth_rows(
     friction has the direction that it gives them.
     """
     rows = contacts.acceleration_rows
-    now = contacts.rows[:, :3] @ x.vdot + contacts.bias
-    rows = rows.at[:, 1:].set(jnp.where(slides[:, None, None], contacts.rows[:, 1:3], rows[:, 1:]))
+    now = contacts.rows[:, : contacts.along.stop] @ x.vdot + contacts.bias
+    rows = rows.at[:, 1:].set(jnp.where(slides[:, None, None], contacts.rows[:, contacts.along], rows[:, 1:]))
     lead = step.prediction.velocity
-    reached = contacts.slips[:, 1:3] / jnp.where(lead != 0, lead, _AT_ONCE)
+    reached = contacts.slips[:, contacts.along] / jnp.where(lead != 0, lead, _AT_ONCE)
     return rows, now.at[:, 1:].set(jnp.where(slides[:, None], reached, now[:, 1:]))
 
 
@@ -180,17 +180,18 @@ def strike(
     free = speed + closing - reference.reshape(-1) @ contacts.columns - _leftovers(step, at)[1]
     before, without = _before(step, contacts), contacts.slips_of(free)
     may_slide = may_slide & ~contacts.held
-    on = persistent(may_slide & smooth.slides & (past.force[:, 0] > 0), before[:, 1:3], contacts.slips[:, 1:3], without)
+    along, pressed = contacts.along, past.force[:, 0] > 0
+    on = persistent(may_slide & smooth.slides & pressed, before[:, along], contacts.slips[:, along], without)
     # What goes on has friction of the end of the step, all others that of its mean.
     law = law.at_slips(jnp.where(on[:, None], contacts.slips, 0.5 * (before + contacts.slips)))
-    drag = against(law, contacts.slips[:, 1:3])
+    drag = against(law, contacts.slips[:, contacts.along])
     sliding = slide(on & can_open(contacts.rows, contacts.columns, drag), drag)
     base = _base(reference, sliding)
     columns = sliding.combine(contacts.columns)
     free = free + base.reshape(-1) @ contacts.columns
     target = contacts.slips_of(free)
     target = target.at[:, 0].add(law.restitution * jnp.minimum(before[:, 0], 0.0))
-    target = target.at[:, 1:3].add(law.tangential_restitution[:, None] * before[:, 1:3])
+    target = target.at[:, along].add(law.tangential_restitution[:, None] * before[:, along])
     closed = jump.pushes | ((contacts.gap <= CLOSED) & contacts.was_closed)
     hold = step.h * jnp.maximum(contacts.hold - 0.5 * step.h * contacts.hold_rate, 0.0)
     problem = ContactProblem(
@@ -227,8 +228,9 @@ def _base(reference: Float[Array, "c rows"], sliding: SlideDirections) -> Float[
 
     Only the rest of the impulse has the direction at the end of the step.
     """
-    friction = reference[:, 1:3] - sliding.drag * reference[:, :1]
-    return jnp.zeros_like(reference).at[:, 1:3].set(jnp.where(sliding.on[:, None], friction, 0.0))
+    along = sliding.along
+    friction = reference[:, along] - sliding.drag * reference[:, :1]
+    return jnp.zeros_like(reference).at[:, along].set(jnp.where(sliding.on[:, None], friction, 0.0))
 
 
 def _approach(step: AlphaStep, at: AlphaPlace, jump: Jump, before: Array, without: Array, after: Array) -> Array:

@@ -7,6 +7,7 @@ from typing import NamedTuple, Self
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from polhode.contact.contact_problem import slip_rows
 from polhode.integrators.nonsmooth.listed_record import listed_length
 from polhode.systems.mechanical import AbstractMechanical
 from polhode.systems.mechanical.contact_set import AbstractContactSet
@@ -85,5 +86,6 @@ def dissipation(
 ) -> Float[Array, "k 3"]:
     """-½ P·(u⁻ + u⁺) by kinds: what impulses take from the energy."""
     taken = -0.5 * impulses * (before + after)
-    moments = jnp.sum(taken[:, 3:], axis=1) if taken.shape[1] > 3 else jnp.zeros(len(taken))
-    return jnp.stack((taken[:, 0], jnp.sum(taken[:, 1:3], axis=1), moments), axis=1)
+    along = slip_rows(taken.shape[1])
+    moments = jnp.sum(taken[:, along.stop :], axis=1) if taken.shape[1] > along.stop else jnp.zeros(len(taken))
+    return jnp.stack((taken[:, 0], jnp.sum(taken[:, along], axis=1), moments), axis=1)

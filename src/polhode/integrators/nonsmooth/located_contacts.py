@@ -8,6 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from polhode.contact.contact_problem import slip_rows
 from polhode.contact.held_contacts import Balance, HeldContacts
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
 from polhode.integrators.nonsmooth.contact_record import ContactRecord, contacts_of, size_of
@@ -132,7 +133,8 @@ class _Motion(eqx.Module):
         (q, v), _ = point
         balance: Balance = self.system.balance(t, q, v)
         taken = -balance.forces * balance.slips
-        powers = jnp.stack((jnp.sum(taken[:, 1:3], axis=1), jnp.sum(taken[:, 3:], axis=1)), axis=1)
+        along = slip_rows(taken.shape[1])
+        powers = jnp.stack((jnp.sum(taken[:, along], axis=1), jnp.sum(taken[:, along.stop :], axis=1)), axis=1)
         return jnp.concatenate((self.system.kinematics(q, v), balance.accelerations, powers.reshape(-1)))
 
 

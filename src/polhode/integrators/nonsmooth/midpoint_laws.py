@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from polhode.contact.contact_problem import ContactProblem
+from polhode.contact.contact_problem import ContactProblem, slip_rows
 from polhode.integrators.nonsmooth.contact_conditions import STEADY_ROUNDS
 from polhode.integrators.nonsmooth.midpoint_step import MidpointStep, delassus_matrix
 from polhode.integrators.nonsmooth.slide_directions import SlideDirections, against, narrow, persistent, slide
@@ -73,7 +73,8 @@ def slide_directions(step: MidpointStep, last: Round, free: Vector, moved: Float
     Where it would press a contact more than its normal force opens it (Painlevé's region), nothing slides on; nor where
     several contacts do that to each other, which a round without a solution shows.
     """
-    before, after = step.slips_at_start()[:, 1:3], step.slips_at_end(last.x.velocity)[:, 1:3]
+    along = slip_rows(step.contacts.rows.shape[1])
+    before, after = step.slips_at_start()[:, along], step.slips_at_end(last.x.velocity)[:, along]
     # Friction with a bound of its own is along a line.
     goes_on = step.pressed & (step.first_part[:, 0] == 0) & ~step.impact.here & ~step.contacts.held_slots()
     goes_on &= ~last.wedged
@@ -81,7 +82,7 @@ def slide_directions(step: MidpointStep, last: Round, free: Vector, moved: Float
     goes_on = goes_on if step.smoothing is None else jnp.zeros_like(goes_on)
     on = persistent(narrow(goes_on, last.may_slide, last.number), before, after, step.slips(free))
     drag, W = against(step.law, before + after), step.contacts.rows
-    own = jnp.einsum("kn,kin->ki", W[:, 0], moved.reshape(W.shape)[:, :3])
+    own = jnp.einsum("kn,kin->ki", W[:, 0], moved.reshape(W.shape)[:, : along.stop])
     opens = own[:, 0] + jnp.sum(drag * own[:, 1:], axis=1) > 0
     return slide(on & opens, drag)
 
@@ -121,12 +122,12 @@ def pose_problem(
     closing = -(jnp.where(step.contacts.gap > step.closed, step.contacts.gap, 0.0) + step.bend) / h
     least = jnp.where(bounces, -law.restitution * approach - turn, closing)
     target = (without + step.turn).at[:, 0].set(without[:, 0] - least)
-    target = target.at[:, 1:3].add(law.tangential_restitution[:, None] * before[:, 1:3])
+    along = slip_rows(rows)
+    target = target.at[:, along].add(law.tangential_restitution[:, None] * before[:, along])
     # Laws of a located impact hold for the velocities of its instant.
     hit = before + (0.5 + step.impact.delay / h)[:, None] * change
-    along = jnp.tile(law.tangential_restitution[:, None], (1, min(rows, 3) - 1))
-    factors = jnp.concatenate((law.restitution[:, None], along), axis=1)
-    bounced = hit.at[:, :3].multiply(1 + factors)
+    factors = jnp.tile(law.tangential_restitution[:, None], (1, along.stop)).at[:, 0].set(law.restitution)
+    bounced = hit.at[:, : along.stop].multiply(1 + factors)
     target = jnp.where(step.impact_rows, bounced, target)
     first_part = jnp.where(closes[:, None], step.first_part, 0.0)
     delassus = delassus_matrix(step.contacts, columns, acts)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from polhode.contact.contact_problem import ContactProblem
+from polhode.contact.contact_problem import ContactProblem, slip_rows
 from polhode.contact.solver import solve
 from polhode.integrators.implicit._implicit_differentiation import freeze, with_implicit_derivative
 from polhode.integrators.nonsmooth import momentum_balance as balance
@@ -169,9 +169,9 @@ def _round(step: Departure, tolerance: float, at: Drift) -> Drift:
     gaps = at.contacts.gap / h + rows[:, 0] @ change
     reach = jnp.max(jnp.abs(at.contacts.rows[:, 0] @ v)) + jnp.max(jnp.abs(free[:, 0]))
     slips = jnp.einsum("krn,n->kr", rows, v) + mean_drift
-    held = step.contacts.held_slots()
-    on = persistent(narrow(step.pressed & ~held, at.slides, at.number), slips0[:, 1:3], slips[:, 1:3], free)
-    sliding = slide(on, against(law.at_slips(slips0), slips0[:, 1:3]))
+    held, along = step.contacts.held_slots(), slip_rows(slips.shape[1])
+    on = persistent(narrow(step.pressed & ~held, at.slides, at.number), slips0[:, along], slips[:, along], free)
+    sliding = slide(on, against(law.at_slips(slips0), slips0[:, along]))
     law = law.at_slips(slips)
     columns = sliding.combine(moved)
     problem = ContactProblem(

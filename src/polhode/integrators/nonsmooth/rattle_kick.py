@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from polhode.contact.contact_problem import ContactProblem
+from polhode.contact.contact_problem import ContactProblem, slip_rows
 from polhode.contact.solver import solve
 from polhode.contact.vectors import root
 from polhode.integrators.explicit.half_explicit_projection import explicit_rate
@@ -148,7 +148,8 @@ def _round(at: Arrival, tolerance: float, last: Kick) -> Kick:
     pushed = free + base.reshape(-1) @ moved
     target = _slips(contacts, pushed)
     target = target.at[:, 0].add(jnp.where(bounces, law.restitution * approach, 0.0))
-    target = target.at[:, 1:3].add(law.tangential_restitution[:, None] * at.before[:, 1:3])
+    along = slip_rows(target.shape[1])
+    target = target.at[:, along].add(law.tangential_restitution[:, None] * at.before[:, along])
     # What has laws of the second half has friction of its end, all others that of the mean of the step.
     now = _slips(contacts, v)
     law = law.at_slips(jnp.where(slides[:, None], now, 0.5 * (at.before + now)))

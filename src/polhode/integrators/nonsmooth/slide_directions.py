@@ -25,6 +25,11 @@ class SlideDirections(NamedTuple):
     on: Bool[Array, " k"]
     drag: Float[Array, "k 2"]
 
+    @property
+    def along(self) -> slice:
+        """Rows of sliding."""
+        return slice(1, 1 + self.drag.shape[1])
+
     def friction(self, law: ContactLaw) -> Float[Array, "k 2"]:
         """Coefficients left to the contact problem."""
         return jnp.where(self.on[:, None], 0.0, law.friction)
@@ -32,13 +37,14 @@ class SlideDirections(NamedTuple):
     def combine(self, columns: Float[Array, "k_rows n"]) -> Float[Array, "k_rows n"]:
         """Changes of velocity by unit impulses, where normal ones bring their friction with them."""
         parts = columns.reshape(len(self.on), -1, columns.shape[1])
-        dragged = jnp.einsum("ki,kin->kn", self.drag, parts[:, 1:3])
+        dragged = jnp.einsum("ki,kin->kn", self.drag, parts[:, self.along])
         return parts.at[:, 0].add(dragged).reshape(columns.shape)
 
     def complete(self, impulses: Float[Array, "k rows"]) -> Float[Array, "k rows"]:
         """Impulses with the friction that came along with the normal ones."""
         friction = self.drag * impulses[:, :1]
-        return impulses.at[:, 1:3].set(jnp.where(self.on[:, None], friction, impulses[:, 1:3]))
+        along = self.along
+        return impulses.at[:, along].set(jnp.where(self.on[:, None], friction, impulses[:, along]))
 
 
 def persistent(
@@ -66,7 +72,7 @@ def can_open(
 
     - `columns`: changes of velocity by unit impulses along the rows.
     """
-    own = jnp.einsum("kn,kin->ki", rows[:, 0], columns.reshape(rows.shape)[:, :3])
+    own = jnp.einsum("kn,kin->ki", rows[:, 0], columns.reshape(rows.shape)[:, : 1 + drag.shape[1]])
     return own[:, 0] + jnp.sum(drag * own[:, 1:], axis=1) > 0
 
 

@@ -6,10 +6,11 @@ import numpy as np
 
 from polhode.integrators.nonsmooth.contact_record import ContactRecord
 from polhode.results.audit.measure import Measure, over, worst
-from polhode.results.contact_laws import joint_record
+from polhode.results.contact_laws import joint_record, pivot_record
 from polhode.results.joint_contacts import STICK, JointContactPlaces, coordinate_modes
+from polhode.results.pivots import PivotBounds, pivots, turns
 from polhode.results.protocols import Run
-from polhode.results.quantity import lookup, model_names
+from polhode.results.quantity import AbstractComputation, lookup, model_names
 
 _WITHIN = 0.99
 """Part of the bound within which friction is that of sticking in all of a step."""
@@ -46,15 +47,39 @@ def joint_measures(run: Run, frames: np.ndarray, t: np.ndarray) -> dict[str, Mea
     return measures
 
 
+def pivot_measures(run: Run, frames: np.ndarray, t: np.ndarray) -> dict[str, Measure]:
+    """The same of friction of joints that turn in several directions: torques beyond the bound, and creep."""
+    names = [each["joint"].replace("`", "") for each in pivots(run).values()]
+    if not names:
+        return {}
+    record = ContactRecord(*(np.asarray(part)[frames] for part in pivot_record(run)))  # pyright: ignore[reportArgumentType]
+    bounds = _place(run, "pivot_bounds", frames, PivotBounds)
+    if bounds is None:
+        return {}
+    torques, rates = (np.linalg.norm(part[..., 1:4], axis=-1) for part in (record.forces, record.slips))
+    allowed = np.maximum(bounds, np.concatenate((bounds[:1], bounds[:-1])))
+    beyond = torques - allowed
+    lasts = ~turns(record) & (torques < _WITHIN * bounds)
+    lasts = lasts & np.concatenate((lasts[:1], lasts[:-1]))
+    paths = np.cumsum(np.where(lasts, rates, 0.0) * np.abs(np.diff(t, prepend=t[:1]))[:, None], axis=0)
+    largest = np.max(allowed, initial=0.0)
+    return {
+        "pivot_friction": worst(beyond, over(beyond, largest), True, "the torque is beyond its bound", names),
+        "held_pivots": worst(paths, paths, True, "joints that stick creep", names),
+    }
+
+
 def _of(record: ContactRecord, k: int) -> ContactRecord:
     return ContactRecord(*(part[..., k : k + 1, :] for part in record))
 
 
-def _place(run: Run, name: str, frames: np.ndarray) -> np.ndarray | None:
+def _place(
+    run: Run, name: str, frames: np.ndarray, computation: type[AbstractComputation] = JointContactPlaces
+) -> np.ndarray | None:
     values = lookup(run.outputs, name)
     if values is None:
         reader = run.reader
         if reader is None or reader.obstacle is not None:
             return None
-        values = reader.values(run.saved, name, JointContactPlaces)
+        values = reader.values(run.saved, name, computation)
     return np.asarray(values)[frames]
