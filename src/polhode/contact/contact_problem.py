@@ -56,6 +56,7 @@ class ContactSolution(NamedTuple):
     - `iterations`: of Newton's method. - `solved`: whether the residual is within the tolerance.
     - `mode`: `OPEN`, `STICK` or `SLIDE` of each contact.
     - `determined`: whether single impulses are unique; if not, they are those of least norm.
+    - `misses`: contacts whose laws do not hold.
     """
 
     impulses: Float[Array, "k rows"]
@@ -64,6 +65,7 @@ class ContactSolution(NamedTuple):
     solved: Bool[Array, ""]
     mode: Int[Array, " k"]
     determined: Bool[Array, ""]
+    misses: Bool[Array, " k"]
 
 
 class UnitProblem(NamedTuple):

@@ -48,4 +48,5 @@ def solve_poisson(
         solved=compression.solved & expansion.solved,
         mode=expansion.mode,
         determined=compression.determined & expansion.determined,
+        misses=compression.misses | expansion.misses,
     )

@@ -51,6 +51,7 @@ _ROUNDS = (
     _Round(softness=1.0, limit=8),
     _Round(softness=CONTINUATION, limit=60),
     _Round(),
+    _Round(stiffness=_STIFF, limit=20),
     *_SMOOTHING_STAGES,
     _Round(stiffness=_STIFF),
     _Round(sweeps=30),
@@ -59,7 +60,8 @@ _ROUNDS = (
     _Round(sweeps=1000),
     _Round(periods=30),
 )
-"""Of 10,000 random problems of three to eight contacts in all directions the first three solve all but 150.
+"""Of 10,000 random problems of three to eight contacts in all directions the first three solve all but 150. The fourth
+is for corners of one face whose gaps differ by round-off: one of them opens, far along impulses that change no velocity.
 If there is a guess, the first has few iterations, and the second and third change places: a solution close to the guess
 takes one."""
 
@@ -76,34 +78,40 @@ _BLURRED = COMPLIANCE
 """The same after all rounds: slips that are less than what the compliance of impulses moves are found neither as slips
 nor as sticking. Corners of a block that rocks on an edge have such slips, by the turning within a step."""
 
-_EXACT_ROUNDS = 3
+_EXACT_ROUNDS = 4
 """Rounds after which such a residual ends the search: not before, nor on the path of smoothed laws."""
-_SAME = 1e-13
+SAME = 1e-13
 """Relative residual of a guess that is the solution: that of bodies at rest, in every step."""
 
 
-def solve(problem: ContactProblem, guess: Float[Array, "k rows"], tolerance: float = 1e-10) -> ContactSolution:
+def solve(
+    problem: ContactProblem, guess: Float[Array, "k rows"], tolerance: float = 1e-10, keep: Array | float = SAME
+) -> ContactSolution:
     """The impulses of a contact problem, with derivatives at fixed modes with respect to all of its numbers.
 
     - `guess`: impulses to begin with, those of the step before or zeros. - `tolerance`: of `ContactSolution.residual`.
+    - `keep`: residual with which the guess is the solution. Of problems that have several, or none but for round-off,
+      another search may find another one.
     """
     k, rows = problem.active.shape[0], problem.rows
     unit, scale = unit_problem(problem)
     start = jnp.where(unit.present, guess / jnp.where(unit.present, scale, 1.0), 0.0)
     fixed: UnitProblem = jax.lax.stop_gradient(unit)
-    search, size = _search(fixed, jax.lax.stop_gradient(start), tolerance)
+    search, size = _search(fixed, jax.lax.stop_gradient(start), tolerance, keep)
     z = _implicit(unit.matrix, unit.velocity, unit.least, unit.hold, search.z, fixed)
+    w, goal = velocities(fixed, search.z), jnp.maximum(_goal(search, tolerance, _BLURRED), keep) * size
     return ContactSolution(
         impulses=(scale * z).reshape(k, rows),
         residual=search.residual / size,
         iterations=search.iterations,
-        solved=search.residual <= _goal(search, tolerance, _BLURRED) * size,
-        mode=modes(fixed, search.z, velocities(fixed, search.z)),
-        determined=search.determined,
+        solved=search.residual <= goal,
+        mode=modes(fixed, search.z, w),
+        determined=search.determined & (search.residual <= tolerance * size),
+        misses=jnp.max(jnp.abs(residual(fixed, search.z, w)), axis=1) > goal,
     )
 
 
-def _search(problem: UnitProblem, start: Impulses, tolerance: float) -> tuple[Search, Array]:
+def _search(problem: UnitProblem, start: Impulses, tolerance: float, keep: Array | float) -> tuple[Search, Array]:
     """A solution, and the size of impulses to which its residual is relative."""
     start = jnp.where(jnp.isfinite(start), start, 0.0)
     # Of rows with small coefficients, in the units of all others: what stops them alone is many times what may act.
@@ -125,7 +133,7 @@ def _search(problem: UnitProblem, start: Impulses, tolerance: float) -> tuple[Se
         on_path = (count > _EXACT_ROUNDS) & (count <= _EXACT_ROUNDS + len(_SMOOTHING_STAGES))
         exact = (count < _EXACT_ROUNDS) | on_path
         later = jnp.where(exact, goal, _goal(search, tolerance, _INCONSISTENT) * size)
-        return (count < len(_ROUNDS)) & (search.residual > jnp.where(count == 0, _SAME * size, later))
+        return (count < len(_ROUNDS)) & (search.residual > jnp.where(count == 0, keep * size, later))
 
     def attempt(loop: tuple[Array, Search, Impulses]) -> tuple[Array, Search, Impulses]:
         count, best, z = loop

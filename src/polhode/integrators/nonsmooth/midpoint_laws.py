@@ -41,6 +41,8 @@ class Round(NamedTuple):
     - `change`: of the velocity, and `size` of what changes it, as roots of energies.
     - `slides`: contacts whose friction had a direction. - `may_slide`: those that may have one in the next round.
     - `reaches`: contacts that closed in it. - `wedged`: whether a round with such directions had no solution.
+    - `keep`: residual of contact problems with which the next round keeps the impulses of this one.
+    - `jammed`: contacts that do not bounce, as one without them had no solution: see `spread_jams`.
     """
 
     x: End
@@ -51,7 +53,9 @@ class Round(NamedTuple):
     slides: Bool[Array, " k"]
     may_slide: Bool[Array, " k"]
     reaches: Bool[Array, " k"]
+    keep: Array
     wedged: Bool[Array, ""]
+    jammed: Bool[Array, " k"]
     number: Int[Array, ""]
 
 
@@ -103,13 +107,16 @@ def pose_problem(
     closed: ClosedContacts,
     sliding: SlideDirections,
     columns: Float[Array, "k_rows n"],
+    jammed: Bool[Array, " k"],
 ) -> tuple[ContactProblem, Float[Array, "k rows"], Float[Array, "k rows"]]:
     """The contact problem of a round, for sums of impulses of this step and those of impacts that it completes.
 
     With the latter, and with the velocities that a located impact begins with. Laws of friction hold for the sum: where
     the slip reverses within an impact, they would give another one for parts.
+
+    `jammed` contacts only stop, at the velocity of rest, which all laws allow.
     """
-    h, law, (k, rows, _) = step.h, step.law, step.contacts.rows.shape
+    h, law, (k, rows, _) = step.h, step.law.without_bounces(jammed), step.contacts.rows.shape
     before, without = step.slips(step.start[1]), step.slips(free)
     change, turn = without - before, step.turn[:, 0]
     approach = jnp.minimum(before[:, 0] - turn, 0.0)
@@ -120,8 +127,9 @@ def pose_problem(
     # Shapes that have entered each other are left there, as pushing them out would add energy.
     # Gaps of closed ones are noise, and points of one body that close each its own ask for motions no rigid body has.
     closing = -(jnp.where(step.contacts.gap > step.closed, step.contacts.gap, 0.0) + step.bend) / h
+    closing = jnp.where(jammed, jnp.minimum(closing, 0.0), closing)
     least = jnp.where(bounces, -law.restitution * approach - turn, closing)
-    target = (without + step.turn).at[:, 0].set(without[:, 0] - least)
+    target = (without + jnp.where(jammed[:, None], 0.0, step.turn)).at[:, 0].set(without[:, 0] - least)
     along = slip_rows(rows)
     target = target.at[:, along].add(law.tangential_restitution[:, None] * before[:, along])
     # Laws of a located impact hold for the velocities of its instant.
@@ -144,6 +152,18 @@ def pose_problem(
         smoothing=step.smoothing,
     )
     return problem, first_part, hit
+
+
+def spread_jams(jammed: Bool[Array, " k"], misses: Bool[Array, " k"], problem: ContactProblem) -> Bool[Array, " k"]:
+    """Contacts that do not bounce, after a round without a solution: those that miss their laws, and all around them.
+
+    No impulse within the cone of friction gives a lever that jams, or a ball in a narrow slit, the velocity of its
+    bounce. At rest they satisfy the laws without it.
+    """
+    k = len(jammed)
+    blocks = jnp.abs(problem.delassus).reshape(k, problem.rows, k, problem.rows)
+    coupled = jnp.sum(blocks, axis=(1, 3)) > 0
+    return jammed | misses | jnp.any(coupled & (jammed | misses)[None], axis=1)
 
 
 def find_closed(step: MidpointStep, last: Round, free: Vector) -> ClosedContacts:

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from polhode.contact.solver import solve
+from polhode.contact.solver import SAME, solve
 from polhode.contact.sparse.sparse_solver import ACCEPTED
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
 from polhode.integrators.implicit._implicit_differentiation import freeze, with_implicit_derivative
@@ -24,6 +24,7 @@ from polhode.integrators.nonsmooth.midpoint_laws import (
     first_parts,
     pose_problem,
     slide_directions,
+    spread_jams,
 )
 from polhode.integrators.nonsmooth.midpoint_step import (
     MidpointStep,
@@ -195,7 +196,18 @@ class Moreau(AbstractTimeStepper):
         start = End(v, jnp.zeros_like(v), _read(step, place.joints))
         no = jnp.asarray(False)
         first = Round(
-            start, place, jnp.asarray(jnp.inf), jnp.zeros(()), ~no, none, none, none, wedged=no, number=jnp.asarray(0)
+            start,
+            place,
+            jnp.asarray(jnp.inf),
+            jnp.zeros(()),
+            ~no,
+            none,
+            none,
+            none,
+            keep=jnp.asarray(SAME),
+            wedged=no,
+            jammed=none,
+            number=jnp.asarray(0),
         )
 
         # Friction of the first round knows no forces of joints.
@@ -215,8 +227,8 @@ class Moreau(AbstractTimeStepper):
         response = respond(step, free.factors, closed.acts)
         sliding = slide_directions(step, last, free.velocity, response.moved)
         columns = sliding.combine(response.moved)
-        problem, first_part, hit = pose_problem(step, free.velocity, closed, sliding, columns)
-        solution = solve(problem, last.place.contacts + first_part, self.tolerance)
+        problem, first_part, hit = pose_problem(step, free.velocity, closed, sliding, columns, last.jammed)
+        solution = solve(problem, last.place.contacts + first_part, self.tolerance, last.keep)
         own = solution.impulses - first_part
         velocity = free.velocity + own.reshape(-1) @ columns
         # Rounds that jump between two states, as with stops that begin and end, settle between them.
@@ -226,9 +238,11 @@ class Moreau(AbstractTimeStepper):
         here = step.impact_rows
         shift = jnp.where(here, step.impact.delay[:, None] * impulses, 0.0).reshape(-1) @ response.moved
         joints = free.joints + impulses.reshape(-1) @ response.shares
-        # Another round has the law at the end of the step alone, which always has a solution.
-        fails = ~solution.solved & jnp.any(sliding.on)
-        change = jnp.where(fails, jnp.inf, step.norm(velocity - last.x.velocity))
+        # Another round has the law at the end of the step alone; if that has none, others have it without bounces.
+        fails, slides = ~solution.solved, jnp.any(sliding.on)
+        jammed = jnp.where(fails & ~slides, spread_jams(last.jammed, solution.misses, problem), last.jammed)
+        again = fails & (slides | jnp.any(jammed & ~last.jammed))
+        change = jnp.where(again, jnp.inf, step.norm(velocity - last.x.velocity))
         # Where directions of friction don't settle, as of slow sliding, the law at the end of the step takes over.
         doubtful = (last.number >= FREE_ROUNDS) & (last.number < STEADY_ROUNDS)
         settles = ~doubtful | (change <= SETTLES * last.change)
@@ -237,8 +251,13 @@ class Moreau(AbstractTimeStepper):
         place = StepImpulses(impulses, joints, jnp.where(here, hit, before), jnp.where(here, hit + gained, after))
         size, on = step.norm(v0) + step.norm(free.velocity - v0), sliding.on
         end = End(velocity, shift, _read(step, joints))
-        may_slide, wedged, number = on & settles, last.wedged | fails, last.number + 1
-        return Round(end, place, change, size, solution.solved, on, may_slide, closed.reaches, wedged, number)
+        wedged, number = last.wedged | (fails & slides), last.number + 1
+        # Impulses that no law determines would go on to change, and velocities with them by what is left of the laws.
+        keeps = (number >= FREE_ROUNDS) & solution.solved & ~solution.determined
+        keep = jnp.where(keeps, jnp.maximum(2 * solution.residual, SAME), SAME)
+        return Round(
+            end, place, change, size, solution.solved, on, on & settles, closed.reaches, keep, wedged, jammed, number
+        )
 
     def interpolate(
         self, system: AbstractMechanical, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array

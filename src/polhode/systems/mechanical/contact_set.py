@@ -96,6 +96,11 @@ class ContactLaw(eqx.Module):
         along = slips[:, 1 : 1 + self.friction.shape[1]]
         return dataclasses.replace(self, friction=self.stribeck.coefficients(self.friction, along), stribeck=None)
 
+    def without_bounces(self, there: Bool[Array, " k"]) -> ContactLaw:
+        """The law with plastic impacts of some contacts."""
+        normal, along = (jnp.where(there, 0.0, e) for e in (self.restitution, self.tangential_restitution))
+        return dataclasses.replace(self, restitution=normal, tangential_restitution=along)
+
     @property
     def rows(self) -> int:
         """Rows of relative velocities per contact: 2 or 3, or 6 with spins."""
