@@ -27,7 +27,7 @@ def lever(friction: float, formulation: str) -> ph.Problem:
 
 @pytest.mark.parametrize("formulation", ["minimal", pytest.param("SO3xR3", marks=pytest.mark.exhaustive)])
 def test_a_lever_that_friction_jams_stops_dead(formulation):
-    """Friction up to tan 20° = 0.364 lets the tip bounce with e times its speed; with more, no impulse turns it back."""
+    """Friction up to tan 20° = 0.364 lets the tip bounce with e times its speed; with more, nothing turns it back."""
     bounces, jams = (ph.simulate(lever(mu, formulation)) for mu in (0.2, 0.5))
     spin = lambda run: np.asarray(run.bodies["ball"].angular_velocity)[:, 1]  # noqa: E731
     rate = spin(bounces)
