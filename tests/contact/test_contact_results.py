@@ -81,6 +81,9 @@ def test_unknown_names(key, message):
 def test_rules_have_names():
     model = puck_on_floor()
     puck = model.register.find("puck")
+    for name, message in ((3, "must be a text"), ("", "must be a text"), ("puck", "a body or a shape")):
+        with pytest.raises(ValueError, match=message):
+            model.add_contact(model.ground, puck, friction=0.1, name=name)
     model.add_contact(model.ground, puck, friction=0.1, name="skid")
     run = ph.simulate(model.problem("SO3xR3", t1=0.02, h=0.01))
     assert list(run.contacts) == ["skid"]

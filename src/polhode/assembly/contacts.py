@@ -222,12 +222,28 @@ def _surface_velocity(rules: Sequence[ContactRule]) -> Any:
 
 
 def check_rule(model: ModelParts, rule: ContactRule) -> None:
-    """Raises ValueError if the bodies of a rule can't touch, or kinds of shapes have no distance."""
+    """Raises ValueError if the bodies of a rule can't touch, kinds of shapes have no distance, or for a bad name."""
+    check_rule_name(model, rule.name)
     first, second = shapes_of(model, rule.first), shapes_of(model, rule.second)
     for (body, shape), (other, its_shape) in itertools.product(first, second):
         if body is other:
             raise ValueError(f"A contact is between two different bodies, got {body!r} twice.")
         check_distance(Pair(body, shape, other, its_shape, rule))
+
+
+def check_rule_name(model: ModelParts, name: Any) -> None:
+    """Raises ValueError for a name by which results would not be those of the rule, or hide others."""
+    if name is None:
+        return
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"`name` of a contact must be a text that is not empty, got {short_repr(name)}.")
+    bodies = (model.ground, *model.bodies)
+    shapes = (shape for body in bodies for shape in body.shapes)
+    if any(name == each.name for each in (*bodies, *shapes)):
+        raise ValueError(
+            f"`name` of a contact can't be that of a body or a shape, got {short_repr(name)}: results by that name are "
+            "of all that touches it. Give another one, or none."
+        )
 
 
 def check_distance(pair: Pair) -> None:

@@ -234,7 +234,7 @@ class Model:
 
         - `surface_velocity`: of the surface of `first` against this body and in its frame, as of a conveyor belt,
           shape (3,); its part along the normal doesn't count.
-        - `name`: for results, besides the names of bodies and shapes.
+        - `name`: for results, besides the names of bodies and shapes, from which it differs.
 
         **Raises** ValueError for bodies without shapes, pairs of shapes without a distance, and numbers that make no
         sense.
