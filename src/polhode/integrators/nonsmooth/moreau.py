@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from polhode.contact.solver import SAME, solve
+from polhode.contact.solver import INCONSISTENT, SAME, solve
 from polhode.contact.sparse.sparse_solver import ACCEPTED
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
 from polhode.integrators.implicit._implicit_differentiation import freeze, with_implicit_derivative
@@ -254,7 +254,8 @@ class Moreau(AbstractTimeStepper):
         wedged, number = last.wedged | (fails & slides), last.number + 1
         # Impulses that no law determines would go on to change, and velocities with them by what is left of the laws.
         keeps = (number >= FREE_ROUNDS) & solution.solved & ~solution.determined
-        keep = jnp.where(keeps, jnp.maximum(2 * solution.residual, SAME), SAME)
+        least = jnp.where(number >= STEADY_ROUNDS, INCONSISTENT, SAME)
+        keep = jnp.where(keeps, jnp.maximum(2 * solution.residual, least), SAME)
         return Round(
             end, place, change, size, solution.solved, on, on & settles, closed.reaches, keep, wedged, jammed, number
         )
