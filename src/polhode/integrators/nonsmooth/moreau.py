@@ -66,7 +66,9 @@ class Moreau(AbstractTimeStepper):
       friction meets restitutions that differ (the audit measures it).
       Other forces are those of an implicit midpoint rule: no stability limit of linear springs and dampers.
     - A body that rolls or slides over flush seams of shapes feels nothing of them, with any step.
-    - A bounce that would be shorter than the step is none: so impacts that accumulate come to rest.
+    - A bounce that would be shorter than the step is none: so impacts that accumulate come to rest. Nor is one that no
+      impulse within the cone of friction gives, as of a lever that jams, or for which there is no room, as in a slit:
+      what touches there stops.
     - Derivatives: of the steps at fixed modes, with those of the instants of bounces of bodies that touch nothing else.
       Of other bounces the step is held: positions after these have derivatives of the method, not of the motion.
     - Steps are constant. Each takes 2 to 4 rounds of a contact problem, which Newton's method solves.
