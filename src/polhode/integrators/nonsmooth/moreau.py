@@ -253,6 +253,8 @@ class Moreau(AbstractTimeStepper):
         place = StepImpulses(impulses, joints, jnp.where(here, hit, before), jnp.where(here, hit + gained, after))
         size, on = step.norm(v0) + step.norm(free.velocity - v0), sliding.on
         end = End(velocity, shift, _read(step, joints))
+        # From what solves nothing no round should begin.
+        end, place = jax.tree.map(lambda new, old: jnp.where(again, old, new), (end, place), (last.x, last.place))
         wedged, number = last.wedged | (fails & slides), last.number + 1
         # Impulses that no law determines would go on to change, and velocities with them by what is left of the laws.
         keeps = (number >= FREE_ROUNDS) & solution.solved & ~solution.determined
