@@ -115,12 +115,16 @@ class _Run:
 
     def _try_step(self) -> None:
         """Completes the start by a trial step."""
-        (trial, _), parts = self._advance(int(self.p.n) + 1), (self.stepper, self.system, self.integrator)
+        before, trial = self.p, self._advance(int(self.p.n) + 1)[0]
+        self.p = start = self._after_trial(before, trial)
         if int(trial.result):
-            # The state after a step that fails isn't kept.
-            self.p = transitions.begin(*parts, self.p.carry.state, self.targets is not None)
-        else:
-            self.p = transitions.end_trial(*parts, self.p, trial.carry)
+            # It has left impulses to begin with, but no forces: these are of the first step then.
+            first = self._after_trial(before, self._advance(int(start.n) + 1)[0])
+            carry = start.carry._replace(multipliers=first.carry.multipliers)
+            self.p = start._replace(carry=carry, before=None if start.before is None else carry)
+
+    def _after_trial(self, before: Progress, trial: Progress) -> Progress:
+        return transitions.end_trial(self.stepper, self.system, self.integrator, before, trial.carry)
 
     @property
     def stepper(self) -> AbstractStepper:
