@@ -61,15 +61,15 @@ _ROUNDS = (
     _Round(periods=30),
 )
 """Of 10,000 random problems of three to eight contacts in all directions the first three solve all but 150. The fourth
-is for corners of a face whose gaps differ by round-off: one of them opens, far along impulses that change no velocity. If
-there is a guess, the first has few iterations, and the second and third change places: a solution close to the guess
+is for corners of a face whose gaps differ by round-off: one of them opens, far along impulses that change no velocity.
+If there is a guess, the first has few iterations, and the second and third change places: a solution close to the guess
 takes one."""
 
 _WARM_LIMIT = 3
 
 _ROUND_OFF = 4e-16
 
-_INCONSISTENT = 1e-8
+INCONSISTENT = 1e-8
 """Relative residual up to which a problem counts as solved whose impulses are not determined. Points of one body that
 stick ask for velocities that no rigid body has where their gaps differ: what is left then has no impulses to remove it.
 """
@@ -132,7 +132,7 @@ def _search(problem: UnitProblem, start: Impulses, tolerance: float, keep: Array
         count, search, _ = loop
         on_path = (count > _EXACT_ROUNDS) & (count <= _EXACT_ROUNDS + len(_SMOOTHING_STAGES))
         exact = (count < _EXACT_ROUNDS) | on_path
-        later = jnp.where(exact, goal, _goal(search, tolerance, _INCONSISTENT) * size)
+        later = jnp.where(exact, goal, _goal(search, tolerance, INCONSISTENT) * size)
         return (count < len(_ROUNDS)) & (search.residual > jnp.where(count == 0, keep * size, later))
 
     def attempt(loop: tuple[Array, Search, Impulses]) -> tuple[Array, Search, Impulses]:
