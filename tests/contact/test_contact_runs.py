@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import polhode as ph
+from polhode.simulation.loops import host
 
 G = 9.81
 
@@ -77,3 +78,24 @@ def test_contacts_close_and_open_by_name():
         ph.simulate(problem, events=ph.events.contact("floor", "bell"))
     with pytest.raises(ValueError, match="got 3"):
         ph.events.contact("floor", 3)
+
+
+def test_runs_start_with_the_forces_of_a_trial_step(problem, run, monkeypatch):
+    advance, is_tried = host._Run._advance, host._Run._is_tried
+    monkeypatch.setattr(host._Run, "_is_tried", lambda loop: False)
+    evaluated = ph.simulate(problem, t1=0.02)
+    assert np.max(np.abs(run.multipliers[0])) > 1.0
+    np.testing.assert_allclose(run.multipliers[0], evaluated.multipliers[0], rtol=0, atol=1e-8)
+    assert not np.any(run.multipliers[0][-6:])
+
+    def fail(loop, n_limit):
+        p, buffer = advance(loop, n_limit)
+        failures.append(n_limit)
+        return (p._replace(result=np.int32(1)) if failures == [0, 1] else p), buffer
+
+    failures = []
+    monkeypatch.setattr(host._Run, "_is_tried", is_tried)
+    monkeypatch.setattr(host._Run, "_advance", fail)
+    other = ph.simulate(problem, t1=0.02)
+    assert failures[:3] == [0, 1, 1]
+    np.testing.assert_allclose(other.multipliers[0], run.multipliers[0], rtol=0, atol=1e-8)

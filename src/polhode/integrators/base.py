@@ -80,6 +80,8 @@ class AbstractIntegrator(Module):
     - `needs_contacts`: whether it takes only systems with such contacts.
     - `takes_holds`: whether steps impose dry friction with bounds of its own (`ContactKinematics.hold`).
     - `takes_bearings`: whether these bounds may grow with forces of joints.
+    - `starts_by_trial`: whether `init` takes a step, which loops may take in its place by the program of their steps;
+      see `before_trial`.
     - `locates_contacts`: whether runs end its steps where contacts change their modes, because it holds these.
     """
 
@@ -92,6 +94,7 @@ class AbstractIntegrator(Module):
     needs_contacts: ClassVar[bool] = False
     takes_holds: ClassVar[bool] = False
     takes_bearings: ClassVar[bool] = False
+    starts_by_trial: ClassVar[bool] = False
     locates_contacts: ClassVar[bool] = False
 
     def promises_for(self, system: AbstractSystem, state: State) -> dict[str, str]:
@@ -154,6 +157,16 @@ class AbstractIntegrator(Module):
     @abc.abstractmethod
     def init(self, system: AbstractSystem, t: Array, h: Array, state: State) -> Carry:
         """The carry at the start, from the initial state."""
+
+    def before_trial(self, system: AbstractSystem, state: State) -> Carry:
+        """The carry from which methods that start by a trial step take it; of others that before `init`."""
+        del system
+        return Carry(state)
+
+    def after_trial(self, system: AbstractSystem, t: Array, before: Carry, trial: Carry) -> Carry:
+        """The carry of `init` at t, from the one before a trial step and the one after it."""
+        del system, t, trial
+        return before
 
     def restart(self, system: AbstractSystem, t: Array, h: Array, carry: Carry) -> Carry:
         """The carry after a jump of the loads at t: the method's memory is rebuilt."""

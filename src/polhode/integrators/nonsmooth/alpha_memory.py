@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Self
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from polhode.contact.contact_problem import STICK, slip_rows
 from polhode.integrators.implicit._alpha_coefficients import Coefficients
@@ -56,6 +56,11 @@ class AlphaMemory(NamedTuple):
     def impulses(self) -> Float[Array, "c rows"]:
         """Impulses of the last step."""
         return self.contacts.impulses
+
+    @property
+    def pressed(self) -> Bool[Array, " c"]:
+        """Contacts that carried a force in the last step."""
+        return self.impulses[:, 0] > 0
 
     @classmethod
     def at_start(cls, n: int, labels: Int[Array, " c"], rows: int, k: int) -> Self:

@@ -13,6 +13,9 @@ from polhode.systems.mechanical.contact_set import AbstractContactSet, PresentCo
 _FEATURES = 1 << 32
 """More than there are features of a pair of shapes, which are numbers of 32 bits."""
 
+ANY = -(1 << 31)
+"""The number that stands for any contact, before the first step."""
+
 
 def identities(contacts: AbstractContactSet, present: PresentContacts) -> Int[Array, " c"]:
     """Numbers of present contacts: equal for the same features of the same two shapes; negative in empty slots."""
@@ -33,7 +36,8 @@ class Match(NamedTuple):
     @classmethod
     def of(cls, now: Int[Array, " c"], before: Int[Array, " c"]) -> Self:
         """From the numbers of both."""
-        return cls((now[:, None] == before[None, :]) & (now >= 0)[:, None])
+        same = (now[:, None] == before[None, :]) | (before == ANY)[None, :]
+        return cls(same & (now >= 0)[:, None])
 
     @property
     def is_old(self) -> Bool[Array, " c"]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple, Self
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from polhode.contact.contact_problem import slip_rows
+from polhode.integrators.nonsmooth.contact_identity import ANY
 from polhode.integrators.nonsmooth.listed_record import listed_length
 from polhode.systems.mechanical import AbstractMechanical
 from polhode.systems.mechanical.contact_set import AbstractContactSet
@@ -28,10 +29,15 @@ class ContactMemory(NamedTuple):
     first_part: Float[Array, "c rows"]
 
     @classmethod
-    def empty(cls, capacity: int, rows: int, k: int) -> Self:
-        """Before the first step."""
+    def empty(cls, capacity: int, k: int, rows: int) -> Self:
+        """Before the first step, which takes all contacts for ones that were there and carried a force."""
         none = jnp.zeros((capacity, rows))
-        return cls(none, jnp.full(capacity, -1, jnp.int32), jnp.zeros((k, 3)), none)
+        return cls(none, jnp.full(capacity, ANY, jnp.int64), jnp.zeros((k, 3)), none)
+
+    @property
+    def pressed(self) -> Bool[Array, " c"]:
+        """Contacts that carried a force in the step before."""
+        return (self.impulses[:, 0] > 0) | (self.labels == ANY)
 
 
 class ContactRecord(NamedTuple):

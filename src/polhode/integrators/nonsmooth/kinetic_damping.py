@@ -7,7 +7,7 @@ from typing import ClassVar, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool
 
 from polhode.integrators.base import Carry, StepInfo
 from polhode.integrators.nonsmooth.contact_record import ContactMemory
@@ -48,9 +48,6 @@ class KineticDamping(AbstractTimeStepper):
         mass = system.mass(t, q)
         slower = v @ apply(mass, v, system.n) < before @ apply(mass, before, system.n)
         return carry._replace(state=(q, jnp.where(slower, 0.0, v))), info
-
-    def _labels(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Int[Array, " c"]:
-        return Moreau(tolerance=self.tolerance)._labels(system, t, h, state)
 
     def interpolate(
         self, system: AbstractMechanical, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, Int
 
 from polhode.integrators.base import Carry, StepInfo
 from polhode.integrators.nonsmooth.contact_record import ContactMemory, ContactRecord, contacts_of, dissipation
@@ -106,10 +106,15 @@ class LieRattle(AbstractTimeStepper):
         taken = memory.dissipation + dissipation(impulses, last.place.before, after)
         record = ContactRecord(impulses / h, after, taken)
         multipliers = record.pack((first.joints + last.place.joints) / h)
-        left = memory._replace(impulses=impulses, labels=contacts.feature, dissipation=taken)
+        left = memory._replace(impulses=impulses, labels=contacts.feature.astype(jnp.int64), dissipation=taken)
         carry = Carry((first.q, last.x.velocity), left, multipliers)
         rounds = first.number + last.number
         return carry, StepInfo(_result(step, first, last), newton_iterations=rounds, residual=last.change)
+
+    def _labels(self, system: AbstractMechanical, t: Array, state: State, trial: ContactMemory) -> Int[Array, " k"]:
+        # Steps remember the contacts at their ends.
+        del trial
+        return contacts_of(system).kinematics(system, t, state[0]).feature.astype(jnp.int64)
 
     def interpolate(
         self, system: AbstractMechanical, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array

@@ -175,11 +175,6 @@ class Moreau(AbstractTimeStepper):
         )  # fmt: skip
         return locate_impact(step, present), present, labels, guess
 
-    def _labels(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Int[Array, " c"]:
-        q, v = state
-        contacts, middle = contacts_of(system), system.flow(q, v, 0.5 * h)
-        return identities(contacts, contacts.present(system, t + 0.5 * h, middle, h * v))
-
     def _iterate(self, step: MidpointStep, guess: Float[Array, "k rows"]) -> Round:
         """The last round. Its derivative is that of the equation x = next round of x, with all modes as they are."""
         last = self._search(freeze(step), jax.lax.stop_gradient(guess))

@@ -102,6 +102,8 @@ class NonsmoothGeneralizedAlpha(AbstractTimeStepper):
         if not system.identity_kinematics:
             raise ValueError("velocities of these coordinates are not their rates; `moreau` takes them")
 
+    starts_by_trial: ClassVar = False
+
     def init(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Carry:
         k, rows = size_of(system)
         present = contacts_of(system).present(system, t, state[0])

@@ -13,6 +13,7 @@ from polhode.contact.contact_problem import ContactProblem, slip_rows
 from polhode.contact.solver import solve
 from polhode.integrators.implicit._implicit_differentiation import freeze, with_implicit_derivative
 from polhode.integrators.nonsmooth import momentum_balance as balance
+from polhode.integrators.nonsmooth.contact_identity import ANY
 from polhode.integrators.nonsmooth.contact_record import ContactMemory
 from polhode.integrators.nonsmooth.slide_directions import against, narrow, persistent, slide
 from polhode.linalg.blocks import Matrix, scale_matrix
@@ -64,7 +65,7 @@ class Departure(eqx.Module):
         """The data of a step from a state, with the memory of the step before."""
         tangent = (*system.mass(t, q), *scale_matrix(system.damping(t, q, v), 0.5 * h))
         contacts = system.contact_set.kinematics(system, t, q)
-        same = contacts.feature == memory.labels
+        same = (contacts.feature == memory.labels) | (memory.labels == ANY)
         # What has bounced there and falls back within this step begins another impact.
         leaves = contacts.rows[:, 0] @ v + contacts.drift[:, 0] > _STAYS * (1.0 + jnp.max(jnp.abs(v)))
         return cls(

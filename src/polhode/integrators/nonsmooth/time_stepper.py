@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
-from polhode.integrators.nonsmooth.contact_record import ContactMemory, contacts_of, size_of
+from polhode.integrators.nonsmooth.contact_record import ContactMemory, contacts_of, record_length, size_of
 from polhode.result_codes import Result
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
@@ -55,21 +55,29 @@ class AbstractImpulseMethod(AbstractIntegrator):
 class AbstractTimeStepper(AbstractImpulseMethod):
     """Such a method for contacts in fixed slots, with a memory of impulses."""
 
+    starts_by_trial: ClassVar = True
+
     def init(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Carry:
+        before = self.before_trial(system, state)
+        trial, _ = self.step(system, t, h, before)
+        return self.after_trial(system, t, before, trial)
+
+    def before_trial(self, system: AbstractMechanical, state: State) -> Carry:
+        memory = ContactMemory.empty(contacts_of(system).capacity, *size_of(system))
+        return Carry(state, memory, jnp.zeros(system.m + record_length(system)))
+
+    def after_trial(self, system: AbstractMechanical, t: Array, before: Carry, trial: Carry) -> Carry:
+        # Forces at the start are those of a step from there, which has taken no energy yet.
         k, rows = size_of(system)
-        labels = self._labels(system, t, h, state)
-        memory = ContactMemory.empty(len(labels), rows, k)._replace(labels=labels)
-        # Forces at the start are those of a step from there.
-        trial, _ = self._advance(system, t, h, state, memory, jnp.ones(len(labels), bool))
         assert trial.multipliers is not None
         multipliers = trial.multipliers.at[system.m + 2 * k * rows :].set(0.0)
-        first = memory._replace(impulses=trial.memory.impulses)
-        return Carry(state, first, multipliers)
+        labels = self._labels(system, t, before.state, trial.memory)
+        return Carry(before.state, before.memory._replace(impulses=trial.memory.impulses, labels=labels), multipliers)
 
-    def _labels(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Int[Array, " c"]:
-        """Labels of the contacts that a step from a state takes into account, in its order."""
-        del h
-        return contacts_of(system).kinematics(system, t, state[0]).feature
+    def _labels(self, system: AbstractMechanical, t: Array, state: State, trial: ContactMemory) -> Int[Array, " c"]:
+        """Labels of the contacts that a step from a state takes into account, in the order of the trial step."""
+        del system, t, state
+        return trial.labels
 
     def restart(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> Carry:
         first, taken = self.init(system, t, h, carry.state), carry.memory.dissipation
@@ -78,7 +86,7 @@ class AbstractTimeStepper(AbstractImpulseMethod):
         return Carry(first.state, first.memory._replace(dissipation=taken), multipliers)
 
     def step(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
-        return self._advance(system, t, h, carry.state, carry.memory, carry.memory.impulses[:, 0] > 0)
+        return self._advance(system, t, h, carry.state, carry.memory, carry.memory.pressed)
 
     @abc.abstractmethod
     def _advance(

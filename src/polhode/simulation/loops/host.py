@@ -72,7 +72,7 @@ class _Run:
         every, at = plan.schedule
         self.every = jnp.asarray(every or np.iinfo(np.int64).max)
         self.targets = None if at is None else jnp.asarray(np.append(at, float(plan.segments[-1].stepper.t1)))
-        self.segment, self.saved_count = 0, 0
+        self.segment, self.saved_count, self.tries = 0, 0, False
         self.p = self._begin()
         self.capacity = capacity(self.p.carry.state, plan.segments, plan.schedule)
         own = events is not None and (events.changed or events.contacts is not None)
@@ -88,7 +88,9 @@ class _Run:
             if events is not None:
                 state = events.begin(float(self.segments[0].stepper.t0), state)
                 self.system = events.system
-            p = transitions.begin(self.stepper, self.system, self.integrator, state, keep)
+            self.tries = self._is_tried()
+            begin = transitions.begin_trial if self.tries else transitions.begin
+            p = begin(self.stepper, self.system, self.integrator, state, keep)
         else:
             progress, self.segment, self.saved_count, _ = start.checkpoint
             p = transitions.with_previous(jax.tree.map(jnp.asarray, progress), keep)
@@ -104,6 +106,26 @@ class _Run:
         is_resumed = start.checkpoint is not None and start.checkpoint.event_arrays
         return p if is_resumed else transitions.with_empty_tally(p)
 
+    def _is_tried(self) -> bool:
+        """Whether the run starts by a trial step, of which the steps' own program is the fastest way.
+
+        Trial steps of runs with events would be cut, and where loads jump at the start steps begin by trials anyway.
+        """
+        return self.integrator.starts_by_trial and self.events is None and not self.segments[0].after_jump
+
+    def _try_step(self) -> None:
+        """Completes the start by a trial step."""
+        before, trial = self.p, self._advance(int(self.p.n) + 1)[0]
+        self.p = start = self._after_trial(before, trial)
+        if int(trial.result):
+            # It has left impulses to begin with, but no forces: these are of the first step then.
+            first = self._after_trial(before, self._advance(int(start.n) + 1)[0])
+            carry = start.carry._replace(multipliers=first.carry.multipliers)
+            self.p = start._replace(carry=carry, before=None if start.before is None else carry)
+
+    def _after_trial(self, before: Progress, trial: Progress) -> Progress:
+        return transitions.end_trial(self.stepper, self.system, self.integrator, before, trial.carry)
+
     @property
     def stepper(self) -> AbstractStepper:
         inner = self.segments[self.segment].stepper
@@ -117,6 +139,8 @@ class _Run:
         began = time.perf_counter()
         self.display.stage("recording a step")
         jax.block_until_ready(self.block(0))
+        if self.tries:
+            self._try_step()
         if self.targets is None and not self.plan.start.continues:
             self.save(row(self.p))
         else:
@@ -169,8 +193,12 @@ class _Run:
                 self._report_compilation(_BY_XLA)
         if self.recorder is not None and steps:
             steps = self.recorder.block_steps(self.segment, self.p)
-        n_limit, last = int(self.p.n) + steps, self.is_last_segment
-        step_loop, arguments = self.native
+        return self._advance(int(self.p.n) + steps)
+
+    def _advance(self, n_limit: int) -> tuple[Progress, Buffer]:
+        """Steps until `n_limit`, by the program of this segment."""
+        assert self.native is not None
+        last, (step_loop, arguments) = self.is_last_segment, self.native
         if step_loop is not None:
             every, targets = int(self.every), self.targets
             rows = self.capacity if self.p.events is None else max(self.capacity, _EVENT_ROWS)

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode.compiler.numpy_jit import numpy_jit
-from polhode.integrators.base import AbstractIntegrator
+from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.result_codes import Result
 from polhode.simulation.events.detection import EventDetectingStepper
 from polhode.simulation.events.tally import EventTally
@@ -24,6 +24,23 @@ def begin(
 ) -> Progress:
     """The progress at the beginning of a run; `keep`: with the beginning of the last step, for interpolation."""
     return stepper.start(system, integrator, state, keep)
+
+
+@numpy_jit
+def begin_trial(
+    stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, state: Any, keep: bool
+) -> Progress:
+    """The progress before the trial step by which some methods start, without which `begin` has that to evaluate."""
+    return stepper.start_trial(system, integrator, state, keep)
+
+
+@numpy_jit
+def end_trial(
+    stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, trial: Carry
+) -> Progress:
+    """The progress at the beginning of a run, from the carry after the trial step from `p`."""
+    carry = counted_angles.after_trial(integrator, system, p.t + stepper.right_limit_offset, p.carry, trial)
+    return p._replace(carry=carry, before=None if p.before is None else carry)
 
 
 @numpy_jit

@@ -20,6 +20,18 @@ def init(integrator: AbstractIntegrator, system: AbstractSystem, t: Array, h: Ar
     return _with_counts(system, state, carry, 0.0)
 
 
+def before_trial(integrator: AbstractIntegrator, system: AbstractSystem, state: State) -> Carry:
+    """The carry from which a trial step is taken at the start."""
+    carry = integrator.before_trial(system.for_step_from(state), system.without_turns(state))
+    return _with_counts(system, state, carry, 0.0)
+
+
+def after_trial(integrator: AbstractIntegrator, system: AbstractSystem, t: Array, before: Carry, trial: Carry) -> Carry:
+    """The carry at the start, after that step."""
+    ends = _bare(system, before), _bare(system, trial)
+    return integrator.after_trial(system.for_step_from(before.state), t, *ends)._replace(state=before.state)
+
+
 def restart(integrator: AbstractIntegrator, system: AbstractSystem, t: Array, h: Array, carry: Carry) -> Carry:
     """The carry after a restart where loads may jump."""
     after = integrator.restart(system.for_step_from(carry.state), t, h, _bare(system, carry))

@@ -108,9 +108,18 @@ class AbstractStepper(Module):
     ) -> Progress:
         """The progress at the beginning of a run."""
         t, h = self.t0 + self.right_limit_offset, _strong(self.first_step(system, integrator, state))
-        carry = _strong(
-            self.initial_carry(system, integrator, t, h, counted_angles.init(integrator, system, t, h, state))
-        )
+        carry = self.initial_carry(system, integrator, t, h, counted_angles.init(integrator, system, t, h, state))
+        return self._start_with(system, state, h, carry, keep_previous)
+
+    def start_trial(
+        self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any, keep_previous: bool
+    ) -> Progress:
+        """The progress from which a trial step is taken, by a method that starts by one."""
+        h, carry = self.first_step(system, integrator, state), counted_angles.before_trial(integrator, system, state)
+        return self._start_with(system, state, _strong(h), carry, keep_previous)
+
+    def _start_with(self, system: AbstractSystem, state: Any, h: Array, carry: Carry, keep_previous: bool) -> Progress:
+        carry = _strong(carry)
         zero = jnp.zeros((), jnp.int64)
         return Progress(
             n=zero,
