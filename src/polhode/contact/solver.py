@@ -61,8 +61,8 @@ _ROUNDS = (
     _Round(periods=30),
 )
 """Of 10,000 random problems of three to eight contacts in all directions the first three solve all but 150. The fourth
-is for corners of a face whose gaps differ by round-off: one of them opens, far along impulses that change no velocity. If
-there is a guess, the first has few iterations, and the second and third change places: a solution close to the guess
+is for corners of a face whose gaps differ by round-off: one of them opens, far along impulses that change no velocity.
+If there is a guess, the first has few iterations, and the second and third change places: a solution close to the guess
 takes one."""
 
 _WARM_LIMIT = 3
