@@ -82,6 +82,7 @@ LONG = {
     "docs/models",
     "docs/results",
     "docs/start",
+    "how-to/code",
     "how-to/gradients",
     "how-to/linearise",
     "how-to/sweep",

@@ -171,7 +171,7 @@ def test_moving_both_bodies_moves_the_points(names):
 
 
 @pytest.mark.parametrize("names", ALL, ids="-".join)
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(30)
 def test_order_of_the_pair_turns_normals_round(names):
     first, second = (SHAPES[name] for name in names)
     pose, other = random_pose(), random_pose()
@@ -212,7 +212,7 @@ def rates_of(first, pose, second, other, twists):
 
 
 @pytest.mark.parametrize("names", ALL, ids="-".join)
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(40)
 def test_gaps_change_as_the_points_move_along_the_normal(names):
     rng = np.random.default_rng(8)
     pose, other, _ = next(poses_at(names, 1e-7 if "plane" not in names else 1e-3, 1))

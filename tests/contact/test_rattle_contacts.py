@@ -109,6 +109,7 @@ def test_a_block_on_an_incline_stops_and_does_not_creep():
         pytest.param("S3xR3", 1e-11, marks=pytest.mark.exhaustive),
     ],
 )
+@pytest.mark.exhaustive
 def test_a_top_keeps_jelletts_integral_and_turns_over(formulation, error):
     """A force at the point of contact has no moment along the vector to this point from the centre of mass."""
     centre, radius, inertia = np.array([0, 0, 0.003]), 0.015, (8e-7, 8e-7, 7e-7)

@@ -38,10 +38,8 @@ LOCATED = {
 """The same for `moreau`, whose bounces are at their instants where nothing else touches."""
 QUICK = {
     "incline-stop",
-    "billiard",
     "cube-thrown",
     "rolls-30",
-    "oblique-slides",
     "rocking-block",
 }
 """These share two programs, of a ball and of a box on a floor."""

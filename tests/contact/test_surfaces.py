@@ -62,6 +62,7 @@ def test_a_box_touches_a_flat_mesh_in_its_corners(x: tuple[float, float]) -> Non
         assert len({*found.feature.tolist()}) == len(found.gap)
 
 
+@pytest.mark.exhaustive
 def test_a_box_in_the_corner_of_a_floor_and_a_wall_touches_both() -> None:
     """Four corners are on the floor, and four on the wall, two of them the same ones."""
     v = np.array([(0, -1, 0), (2, -1, 0), (2, 1, 0), (0, 1, 0), (0, -1, 2), (0, 1, 2)], float)

@@ -56,6 +56,7 @@ FRICTION = "".join(
 )
 
 
+@pytest.mark.exhaustive
 def test_forces_none_of_which_measures_anything_are_read_and_drawn(tmp_path):
     arm = ph.load_model(f'<robot name="arm"><link name="base"/>{FRICTION}</robot>', velocities={"elbow": 3.0})
     run = ph.simulate(arm.problem("minimal", t1=0.05), "rkmk4", h=1e-3)

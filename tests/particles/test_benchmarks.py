@@ -59,6 +59,7 @@ def collide(law, radii, spin=0.0, steps=4000):
     return run, r, m
 
 
+@pytest.mark.exhaustive
 def test_spheres_that_hit_each_other():
     """Tests 1, 7 and 8: normal impacts of equal and unequal spheres, and with spins that slide throughout.
 

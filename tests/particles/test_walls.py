@@ -34,6 +34,7 @@ def run(system, state, **options):
     return ph.simulate(system, "rodrigues", state0=state, **options)
 
 
+@pytest.mark.exhaustive
 def test_a_belt_of_triangles_takes_a_ball_along():
     """It slides with v = μgt until v = V/(1 + ml²/J), and rolls from then on."""
     V, mu = 0.4, 0.3

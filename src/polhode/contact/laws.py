@@ -79,8 +79,21 @@ def project(a: Impulses, problem: LawNumbers) -> Impulses:
 
 
 def residual(problem: LawNumbers, z: Impulses, w: Impulses) -> Impulses:
-    """F = z − projection of (z − ρw), zero where the laws hold."""
-    return z - project(z - problem.step * w, problem)
+    """F = z − projection of (z − ρw), zero where the laws hold.
+
+    It is ρw where the projection changes nothing: of a difference, impulses beyond 10¹⁶ would leave nothing.
+    """
+    way = problem.step * w
+    a = z - way
+    value = project(a, problem)
+    if problem.smoothing is not None:
+        return z - value
+    radius = radii(value[:, 0], problem.hold)
+    parts = [jnp.where(a[:, :1] > problem.least[:, None], way[:, :1], z[:, :1] - problem.least[:, None])]
+    for disc in discs(a.shape[1]):
+        inside = (_lengths(a[:, disc]) <= radius)[:, None]
+        parts.append(jnp.where(inside, way[:, disc], z[:, disc] - value[:, disc]))
+    return jnp.concatenate(parts, axis=1)
 
 
 def linearise(problem: LawNumbers, z: Impulses, w: Impulses) -> Projection:

@@ -120,7 +120,7 @@ def _iterate(
     soft_velocities = lambda z: velocities(problem, z) + compliance * z  # noqa: E731
     F_at = lambda z: residual(problem, z, soft_velocities(z))  # noqa: E731
     projection = linearise(problem, z, soft_velocities(z))
-    F = z - projection.value
+    F = F_at(z)
     solve, determined = tangent_solver(problem, projection, jnp.where(level > 0, jnp.maximum(level, 1.0), least))
     z1, F1, lower = _line_search(F_at, z, F, solve(F, 0), goal)
     bold = search.since < _BOLD

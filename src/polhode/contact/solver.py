@@ -69,7 +69,7 @@ _WARM_LIMIT = 3
 
 _ROUND_OFF = 4e-16
 
-_INCONSISTENT = 1e-8
+INCONSISTENT = 1e-8
 """Relative residual up to which a problem counts as solved whose impulses are not determined. Points of one body that
 stick ask for velocities that no rigid body has where their gaps differ: what is left then has no impulses to remove it.
 """
@@ -132,7 +132,7 @@ def _search(problem: UnitProblem, start: Impulses, tolerance: float, keep: Array
         count, search, _ = loop
         on_path = (count > _EXACT_ROUNDS) & (count <= _EXACT_ROUNDS + len(_SMOOTHING_STAGES))
         exact = (count < _EXACT_ROUNDS) | on_path
-        later = jnp.where(exact, goal, _goal(search, tolerance, _INCONSISTENT) * size)
+        later = jnp.where(exact, goal, _goal(search, tolerance, INCONSISTENT) * size)
         return (count < len(_ROUNDS)) & (search.residual > jnp.where(count == 0, keep * size, later))
 
     def attempt(loop: tuple[Array, Search, Impulses]) -> tuple[Array, Search, Impulses]:

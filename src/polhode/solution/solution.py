@@ -48,7 +48,8 @@ _INSTEAD = {
         ("animate", "movie", "video", "export"), "`polhode export RUN.zarr FILE.mp4` writes films of saved runs."
     ),
     **dict.fromkeys(
-        ("positions", "velocities", "angles"), "Results are by name: `run.bodies[…].position`, `run.joints[…].angle`."
+        ("positions", "velocities", "angles", "rotations", "angular_velocities"),
+        "Results are by name: `run.bodies[…].position`, `run.joints[…].angle`.",
     ),
     **dict.fromkeys(("time", "times"), "The instants are `run.t`."),
     **dict.fromkeys(("step", "simulate"), "`polhode.simulate(problem, initial=run)` goes on from its end."),
@@ -171,8 +172,13 @@ class Solution(eqx.Module):
     def __getitem__(self, k: int) -> Solution:
         """Frame k as a run of its own, to start another run from; the last one with the method's checkpoint.
 
-        Raises IndexError where there is none.
+        Raises IndexError where there is none, and TypeError for names.
         """
+        if isinstance(k, str):
+            raise TypeError(
+                f"Frames have numbers, the last one is run[-1]; {k!r} is in `run.bodies[{k!r}]`, `run.joints[{k!r}]`, "
+                "`run.contacts[…]` or `run.to_pandas()`."
+            )
         count = len(self.saved.t) if isinstance(self.saved, Frames) else len(self.saved)
         if not -count <= k < count:
             raise IndexError(f"The run has {count} frames, so there is no frame {k}.")

@@ -31,6 +31,7 @@ def pendulum(reference=None):
     )
 
 
+@pytest.mark.exhaustive
 def test_half_explicit_methods_and_their_multipliers():
     study = ph.studies.convergence(pendulum(), "herk3", [0.02, 0.01, 0.005])
     assert set(study.errors) == {"bob", "speed", "multipliers"}

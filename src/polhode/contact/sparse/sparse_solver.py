@@ -190,7 +190,7 @@ def _iterate(scaled: ScaledProblem, edges: Edges, search: _Search, size: Array, 
     compliance = jnp.where(early, level * COMPLIANCE, least) * scaled.softness
     soft = jnp.where(early, compliance, 0.0)
     projection = linearise(scaled, z, w + soft * z)
-    F = z - projection.value
+    F = residual(scaled, z, w + soft * z)
     d = _direction(scaled, edges, projection.derivative, compliance, F)
     d = jnp.where(jnp.isfinite(jnp.sum(d)), d, 0.0)
     change = scaled.product(d)

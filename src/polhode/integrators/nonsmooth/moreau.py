@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from polhode.contact.solver import SAME, solve
+from polhode.contact.solver import INCONSISTENT, SAME, solve
 from polhode.contact.sparse.sparse_solver import ACCEPTED
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
 from polhode.integrators.implicit._implicit_differentiation import freeze, with_implicit_derivative
@@ -66,7 +66,9 @@ class Moreau(AbstractTimeStepper):
       friction meets restitutions that differ (the audit measures it).
       Other forces are those of an implicit midpoint rule: no stability limit of linear springs and dampers.
     - A body that rolls or slides over flush seams of shapes feels nothing of them, with any step.
-    - A bounce that would be shorter than the step is none: so impacts that accumulate come to rest.
+    - A bounce that would be shorter than the step is none: so impacts that accumulate come to rest. Nor is one that no
+      impulse within the cone of friction gives, as of a lever that jams, or for which there is no room, as in a slit:
+      what touches there stops.
     - Derivatives: of the steps at fixed modes, with those of the instants of bounces of bodies that touch nothing else.
       Of other bounces the step is held: positions after these have derivatives of the method, not of the motion.
     - Steps are constant. Each takes 2 to 4 rounds of a contact problem, which Newton's method solves.
@@ -251,10 +253,13 @@ class Moreau(AbstractTimeStepper):
         place = StepImpulses(impulses, joints, jnp.where(here, hit, before), jnp.where(here, hit + gained, after))
         size, on = step.norm(v0) + step.norm(free.velocity - v0), sliding.on
         end = End(velocity, shift, _read(step, joints))
+        # From what solves nothing no round should begin.
+        end, place = jax.tree.map(lambda new, old: jnp.where(again, old, new), (end, place), (last.x, last.place))
         wedged, number = last.wedged | (fails & slides), last.number + 1
         # Impulses that no law determines would go on to change, and velocities with them by what is left of the laws.
         keeps = (number >= FREE_ROUNDS) & solution.solved & ~solution.determined
-        keep = jnp.where(keeps, jnp.maximum(2 * solution.residual, SAME), SAME)
+        least = jnp.where(number >= STEADY_ROUNDS, INCONSISTENT, SAME)
+        keep = jnp.where(keeps, jnp.maximum(2 * solution.residual, least), SAME)
         return Round(
             end, place, change, size, solution.solved, on, on & settles, closed.reaches, keep, wedged, jammed, number
         )
