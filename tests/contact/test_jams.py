@@ -36,6 +36,7 @@ def test_a_lever_that_friction_jams_stops_dead(formulation):
     assert np.max(np.abs(spin(jams)[3:])) < 1e-9
 
 
+@pytest.mark.exhaustive
 def test_a_ball_in_a_narrow_slit_comes_to_rest():
     """Its bounce would be through the other wall within the step."""
     model = ph.Model(units="SI")
