@@ -177,6 +177,10 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
 
     # --- motion and energies ----------------------------------------------------------------------------------------
 
+    @property
+    def screws(self) -> np.ndarray:
+        return self.coordinates.screws
+
     def kinematics(self, q: Point, v: Vector) -> Vector:
         return self.coordinates.kinematics(q, v)
 

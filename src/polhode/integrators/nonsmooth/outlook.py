@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from polhode.integrators.nonsmooth.contact_record import contacts_of
@@ -19,7 +20,8 @@ from polhode.integrators.nonsmooth.midpoint_step import (
     move_freely,
     respond,
 )
-from polhode.spaces.base import Point
+from polhode.spaces.base import Point, Vector
+from polhode.spaces.rotations import SO3
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
 from polhode.systems.mechanical.contact_set import PresentContacts
@@ -62,6 +64,9 @@ def look_ahead(
     it, and one that rolls in a hollow leaves its surface along the tangent. Where surfaces that press each other bend
     apart, they stay as near as they are, since what comes next may carry the body. Velocities ahead show those at the
     end of the step, where laws of friction hold: the point at which a disc rolls moves on while it does.
+
+    Free bodies with body-fixed velocities go straight there. What gaps and slips gain by the screws that steps follow
+    instead belongs to the coordinates and not to surfaces, and is there in any case.
     """
     _, v = state
     at, size = present.kinematics, largest(middle)
@@ -69,7 +74,8 @@ def look_ahead(
     rate = slips[:, 0]
 
     def look() -> Outlook:
-        there = contacts_of(system).ahead(system, t + h, system.flow(middle, v, h), v, present)
+        along, later = _straighten(system.screws, v, h)
+        there = contacts_of(system).ahead(system, t + h, system.flow(middle, along, h), later, present)
         own = there.gap - gap - h * rate
         # Another point of the same shapes says only that they are apart.
         other = jnp.maximum(there.nearest - gap - h * rate, 0.0)
@@ -78,12 +84,27 @@ def look_ahead(
         noise = _ROUND_OFF * (size + jnp.abs(gap) + h * jnp.abs(rate))
         # Beyond the edge of a tile, the next one carries the body.
         carries = there.same & (own <= noise)
-        turn = jnp.where(carries[:, None], 0.5 * (there.slips - slips), 0.0)
+        change = there.slips - slips
+        if len(system.screws):
+            bend = bend + h * (at.rows[:, 0] @ (v - along))
+            change = change + at.rows @ (v - later)
+        turn = jnp.where(carries[:, None], 0.5 * change, 0.0)
         blur = _ROUND_OFF * (jnp.abs(at.rows) @ jnp.abs(v) + jnp.abs(at.drift))
         return Outlook(jnp.where(jnp.abs(bend) > noise, bend, 0.0), jnp.where(jnp.abs(turn) > blur, turn, 0.0))
 
     moves = h * jnp.max(jnp.abs(v), initial=0.0) > _STILL * size
     return jax.lax.cond(moves, look, lambda: Outlook(jnp.zeros_like(gap), jnp.zeros_like(slips)))
+
+
+def _straighten(screws: np.ndarray, v: Vector, h: Array) -> tuple[Vector, Vector]:
+    """Velocities whose flow takes free bodies straight for h, and those that they have after it."""
+    if not len(screws):
+        return v, v
+    turning, moving = screws[:, :3], screws[:, 3:]
+    omega, u = h * v[turning], v[moving]
+    along = jax.vmap(SO3().dexpinv)(omega, u)
+    later = jax.vmap(lambda theta, u: SO3().exp(-theta) @ u)(omega, u)
+    return v.at[moving].set(along), v.at[moving].set(later)
 
 
 def locate_impact(step: MidpointStep, present: PresentContacts) -> MidpointStep:

@@ -19,6 +19,7 @@ from polhode.linalg.solver_choice import kkt_solver
 from polhode.multibody.bodies import Body
 from polhode.multibody.coordinates.base import AbstractCoordinates
 from polhode.multibody.formulations.base import AbstractTwistVelocities
+from polhode.multibody.formulations.lie_groups import SemidirectProduct
 from polhode.multibody.mechanism import tangents
 from polhode.multibody.mechanism.groups import BodyGroup, ForceGroup, Motion
 from polhode.multibody.mechanism.mechanism import Mechanism
@@ -81,6 +82,11 @@ class AbsoluteCoordinates(AbstractCoordinates):
     @property
     def local(self) -> bool:
         return True
+
+    @property
+    def screws(self) -> np.ndarray:
+        groups = (g.columns.numbers for g in self.bodies if isinstance(g.formulation, SemidirectProduct))
+        return np.concatenate((super().screws, *groups))
 
     def kinematics(self, q: Point, v: Vector) -> Vector:
         if self.identity_kinematics:

@@ -161,6 +161,14 @@ class AbstractCoordinates(Module):
         """Whether `kinematics` is the identity."""
         return True
 
+    @property
+    def screws(self) -> np.ndarray:
+        """Numbers of the velocities (Ω, U) of free bodies, shape (k, 6), where U is body-fixed.
+
+        Constant ones move such a body along a screw, not along a straight line.
+        """
+        return np.empty((0, 6), int)
+
     def kinematics(self, q: Point, v: Vector) -> Vector:
         """The algebra element with which q moves."""
         del q

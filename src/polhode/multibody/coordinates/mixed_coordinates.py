@@ -97,6 +97,10 @@ class MixedCoordinates(AbstractCoordinates):
     def identity_kinematics(self) -> bool:
         return self.others.identity_kinematics
 
+    @property
+    def screws(self) -> np.ndarray:
+        return np.concatenate((self.others.screws, self.others.n + self.tree.screws))
+
     def kinematics(self, q: Point, v: Vector) -> Vector:
         of_others, of_tree = self._split(v)
         return jnp.concatenate((self.others.kinematics(q[0], of_others), of_tree))

@@ -143,6 +143,11 @@ class AbstractMechanical(AbstractSystem):
         """Whether other forces than weight and inertia may act."""
         return True
 
+    @property
+    def screws(self) -> np.ndarray:
+        """Numbers of velocities (Ω, U), shape (k, 6), of free bodies that constant ones move along screws."""
+        return np.empty((0, 6), int)
+
     def flow(self, q: Point, v: Vector, s: Any) -> Point:
         """A curve through q with velocity v, at parameter s."""
         return self.configuration.move(q, s * self.kinematics(q, v))

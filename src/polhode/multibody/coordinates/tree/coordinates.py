@@ -43,7 +43,7 @@ from polhode.multibody.coordinates.tree.links import Link, Vec, central, kinetic
 from polhode.multibody.coordinates.tree.local_motions import LocalMotions, local_motions
 from polhode.multibody.coordinates.tree.mass import Shares, lump, mass_matrix
 from polhode.multibody.coordinates.tree.matrices import Inertial, Sizes, inertial_tangent
-from polhode.multibody.coordinates.tree.motions import AbstractJointMotion, constant
+from polhode.multibody.coordinates.tree.motions import AbstractJointMotion, FreeMotion, constant
 from polhode.multibody.coordinates.tree.recursions import (
     NONE,
     LinkAcceleration,
@@ -201,6 +201,11 @@ class JointTree(AbstractCoordinates):
     @property
     def carriers(self) -> Sequence[np.ndarray]:
         return carriers(self.links)
+
+    @property
+    def screws(self) -> np.ndarray:
+        free = [np.arange(link.first, link.last) for link in self.links if isinstance(link.motion, FreeMotion)]
+        return np.array(free, int).reshape(-1, 6)
 
     def motion(self, q: Point, v: Vector | None = None) -> Motion:
         """Poses and, with v, twists of all bodies and of the ground."""

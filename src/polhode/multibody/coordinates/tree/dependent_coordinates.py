@@ -136,6 +136,11 @@ class ReducedTree(AbstractCoordinates):
         return self.tree.n - len(self.followers)
 
     @property
+    def screws(self) -> np.ndarray:
+        # None of their velocities follows others.
+        return np.searchsorted(self._independent, self.tree.screws)
+
+    @property
     def names(self) -> tuple[str, ...]:
         return self.tree.names
 
