@@ -150,6 +150,8 @@ FORCES: dict[str, Row] = {
 
 CONTACTS = {"SphereContact", "WallContact"}
 """Those that `Model.add_particles` makes."""
+RIGID = {"PivotFriction"}
+"""Those that are contacts and no functions of the state; see tests/contact/test_pivot_friction.py."""
 
 
 def export_model(module: Any, base: type) -> set[str]:
@@ -162,9 +164,8 @@ def export_model(module: Any, base: type) -> set[str]:
 def test_every_joint_and_force_has_a_row() -> None:
     # A rotor is a constraint on a coordinate that it brings along; see tests/joints/test_rotor.py.
     assert export_model(J, AbstractJoint) == {*JOINTS, *ROLLING, "RotorInertia"}
-    assert export_model(F, AbstractForce) | export_model(pt, AbstractForce) | CONTACTS == {
-        name.partition(" ")[0] for name in FORCES
-    }
+    rows = {name.partition(" ")[0] for name in FORCES}
+    assert export_model(F, AbstractForce) | export_model(pt, AbstractForce) | CONTACTS == rows | RIGID
     _, a, b = bodies()
     for name, make in (*JOINTS.items(), *ROLLING.items(), *((name, row.make) for name, row in FORCES.items())):
         assert type(make(a, b)).__name__ == name.partition(" ")[0]
