@@ -65,8 +65,8 @@ def test_elliptic_friction_takes_the_most_energy():
 @pytest.mark.exhaustive
 def test_what_sticks_from_the_start_is_not_searched_for_locks(monkeypatch):
     """A rod that falls over about its foot, with the friction that would lock it if it slid."""
-    looks, kinematics = [], ShapeContacts.kinematics
-    monkeypatch.setattr(ShapeContacts, "kinematics", lambda *args: looks.append(0) or kinematics(*args))
+    looks, of_points = [], ShapeContacts.of_points
+    monkeypatch.setattr(ShapeContacts, "of_points", lambda *args: looks.append(0) or of_points(*args))
     model, r, a = ph.Model(gravity=DOWN), 0.01, np.radians(70)
     model.ground.add_shape(ph.shapes.Plane(point=(0, 0, -r), name="floor"))
     rod = model.add_body(
