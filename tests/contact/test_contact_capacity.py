@@ -66,7 +66,9 @@ def test_the_first_forces_are_those_of_the_start():
     run = ph.simulate(model.problem("SO3xR3", t1=0.05, h=0.01))
     forces = run.contacts["cube"].normal_forces
     np.testing.assert_allclose(forces[:, :4], 0.0, atol=1e-12)
-    np.testing.assert_allclose(forces[:, 4:], 2 * 9.81 / 4, rtol=1e-9)
+    # Shares that nothing determines have round-off over the compliance that distributes them, sums do not.
+    np.testing.assert_allclose(forces[:, 4:], 2 * 9.81 / 4, rtol=1e-8)
+    np.testing.assert_allclose(np.sum(forces, axis=1), 2 * 9.81, rtol=1e-13)
 
 
 class Pairs(AbstractContactSet):
@@ -156,6 +158,7 @@ def test_rattle_takes_all_contacts():
 @pytest.mark.exhaustive
 def test_steps_too_long_for_machine_code_are_announced(monkeypatch):
     monkeypatch.setattr(size_limits, "MACHINE_CODE", 300)
+    monkeypatch.setattr(size_limits, "LINES", 300)
     model = ph.Model(gravity=(0, 0, -9.81))
     model.ground.add_shape(ph.shapes.Plane())
     # No other test has such a program, and this one is never kept.
