@@ -90,11 +90,12 @@ def solve(
     """The impulses of a contact problem, with derivatives at fixed modes with respect to all of its numbers.
 
     - `guess`: impulses to begin with, those of the step before or zeros. - `tolerance`: of `ContactSolution.residual`.
-    - `keep`: residual with which the guess is the solution. Of problems that have several, or none but for round-off,
-      another search may find another one.
+    - `keep`: residual with which the guess is the solution, at most that which all rounds may leave. Of problems that
+      have several, or none but for round-off, another search may find another one.
     """
     k, rows = problem.active.shape[0], problem.rows
     unit, scale = unit_problem(problem)
+    keep = jnp.minimum(keep, _BLURRED)
     start = jnp.where(unit.present, guess / jnp.where(unit.present, scale, 1.0), 0.0)
     fixed: UnitProblem = jax.lax.stop_gradient(unit)
     search, size = _search(fixed, jax.lax.stop_gradient(start), tolerance, keep)

@@ -27,7 +27,7 @@ from polhode.simulation.step_request import positive_step
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Cosimulation:
-    """What a problem and a unit have done, at communication points.
+    """The states and signals of a problem and a unit at communication points.
 
     - `t`: these, shape (N,). - `outputs`: outputs of the problem, with `invariants.…` and `residuals.…`, by the names
       that units have, such as `positions.arm`; `unit`: those outputs of the unit that were used. Both have a first axis

@@ -91,7 +91,7 @@ class AbstractInstance(abc.ABC):
 
     @abc.abstractmethod
     def _initialise(self, t0: float) -> None:
-        """What follows the initialisation."""
+        """Do what units of this kind need after the initialisation."""
 
     @abc.abstractmethod
     def _advance(self, t: float, end: float) -> None:
