@@ -13,7 +13,14 @@ from polhode.contact.solver import INCONSISTENT, SAME, solve
 from polhode.contact.sparse.sparse_solver import ACCEPTED
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
 from polhode.integrators.implicit._implicit_differentiation import freeze, with_implicit_derivative
-from polhode.integrators.nonsmooth.contact_conditions import CONVERGED, FAILED, FREE_ROUNDS, SETTLES, STEADY_ROUNDS
+from polhode.integrators.nonsmooth.contact_conditions import (
+    CONVERGED,
+    FAILED,
+    FREE_ROUNDS,
+    RUNS_AWAY,
+    SETTLES,
+    STEADY_ROUNDS,
+)
 from polhode.integrators.nonsmooth.contact_identity import Match, identities
 from polhode.integrators.nonsmooth.contact_record import ContactMemory, ContactRecord, contacts_of, dissipation
 from polhode.integrators.nonsmooth.midpoint_laws import (
@@ -193,19 +200,9 @@ class Moreau(AbstractTimeStepper):
         start = End(v, jnp.zeros_like(v), _read(step, place.joints))
         no = jnp.asarray(False)
         first = Round(
-            start,
-            place,
-            jnp.asarray(jnp.inf),
-            jnp.zeros(()),
-            ~no,
-            none,
-            none,
-            none,
-            keep=jnp.asarray(SAME),
-            wedged=no,
-            jammed=none,
-            number=jnp.asarray(0),
-        )
+            start, place, jnp.asarray(jnp.inf), jnp.zeros(()), ~no, none, none, none, keep=jnp.asarray(SAME), wedged=no,
+            jammed=none, number=jnp.asarray(0),
+        )  # fmt: skip
 
         # Friction of the first round knows no forces of joints.
         least = 2 if contacts_of(step.system).reads_joint_forces else 0
@@ -236,17 +233,18 @@ class Moreau(AbstractTimeStepper):
         shift = jnp.where(here, step.impact.delay[:, None] * impulses, 0.0).reshape(-1) @ response.moved
         joints = free.joints + impulses.reshape(-1) @ response.shares
         # Another round has the law at the end of the step alone; if that has none, others have it without bounces.
-        fails, slides = ~solution.solved, jnp.any(sliding.on)
+        size, change = step.norm(v0) + step.norm(free.velocity - v0), step.norm(velocity - last.x.velocity)
+        slides = jnp.any(sliding.on)
+        fails = ~solution.solved | (slides & ~(change <= RUNS_AWAY * size))
         jammed = jnp.where(fails & ~slides, spread_jams(last.jammed, solution.misses, problem), last.jammed)
         again = fails & (slides | jnp.any(jammed & ~last.jammed))
-        change = jnp.where(again, jnp.inf, step.norm(velocity - last.x.velocity))
+        change = jnp.where(again, jnp.inf, change)
         # Where directions of friction don't settle, as of slow sliding, the law at the end of the step takes over.
         doubtful = (last.number >= FREE_ROUNDS) & (last.number < STEADY_ROUNDS)
         settles = ~doubtful | (change <= SETTLES * last.change)
         gained = (problem.delassus @ impulses.reshape(-1)).reshape(k, rows)
         before, after = step.slips(v0), step.slips(velocity)
         place = StepImpulses(impulses, joints, jnp.where(here, hit, before), jnp.where(here, hit + gained, after))
-        size, on = step.norm(v0) + step.norm(free.velocity - v0), sliding.on
         end = End(velocity, shift, _read(step, joints))
         # From what solves nothing no round should begin.
         end, place = jax.tree.map(lambda new, old: jnp.where(again, old, new), (end, place), (last.x, last.place))
@@ -256,8 +254,9 @@ class Moreau(AbstractTimeStepper):
         least = jnp.where(number >= STEADY_ROUNDS, INCONSISTENT, SAME)
         keep = jnp.where(keeps, jnp.maximum(2 * solution.residual, least), SAME)
         return Round(
-            end, place, change, size, solution.solved, on, on & settles, closed.reaches, keep, wedged, jammed, number
-        )
+            end, place, change, size, solution.solved, sliding.on, sliding.on & settles, closed.reaches, keep, wedged,
+            jammed, number,
+        )  # fmt: skip
 
     def interpolate(
         self, system: AbstractMechanical, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
