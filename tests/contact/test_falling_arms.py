@@ -75,7 +75,7 @@ def capsules_over_boxes(seed: int) -> ph.Model:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(("seed", "end"), [(0, 0.76), (6, 0.65), (7, 1.5), (8, 0.36)])
+@pytest.mark.parametrize(("seed", "end"), [(0, 0.76), (6, 0.65), (7, 1.5), (8, 0.36), (14, 1.25)])
 def test_arms_that_wedge_rock_and_slide_go_on(seed, end):
     """Runs ended where a link wedges a box, where a box rocks on an edge, and where it slides on noisy gaps.
 
