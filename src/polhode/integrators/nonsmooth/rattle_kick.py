@@ -149,7 +149,9 @@ def _round(at: Arrival, tolerance: float, last: Kick) -> Kick:
     target = _slips(contacts, pushed)
     target = target.at[:, 0].add(jnp.where(bounces, law.restitution * approach, 0.0))
     along = slip_rows(target.shape[1])
-    target = target.at[:, along].add(law.tangential_restitution[:, None] * at.before[:, along])
+    # Rows at the start are those of bodies apart: an impact begins with slips where it is.
+    slips = jnp.where(step.pressed[:, None], at.before, _slips(contacts, free))[:, along]
+    target = target.at[:, along].add(law.tangential_restitution[:, None] * slips)
     # What has laws of the second half has friction of its end, all others that of the mean of the step.
     now = _slips(contacts, v)
     law = law.at_slips(jnp.where(slides[:, None], now, 0.5 * (at.before + now)))
