@@ -19,6 +19,15 @@ LEAST = 1e-3
 
 _SHIFTS, _CORRECTIONS = 2, 3
 
+_TURN = 1e-5
+"""Angle by which normals turn to see edges: more than the error of a search for the nearest points."""
+
+_SHORTEST, _PARALLEL = 1e-3, 1e-6
+"""Length relative to the size from which an edge counts, and the sine of edges up to which they are parallel."""
+
+_EQUAL = 1e-15
+"""Distance relative to the size up to which two are equal."""
+
 
 class Separation(NamedTuple):
     """A unit normal from the first shape to the second, the distance along it, and the middle between both."""
@@ -38,7 +47,7 @@ def separate(difference: Difference) -> Separation:
     normal, middle = pierce(difference)
     best = Separation(normal, difference.separation(normal), middle)
     best = jax.lax.fori_loop(0, _SHIFTS, lambda _, best: _move_apart(difference, best), best)
-    return jax.lax.fori_loop(0, _CORRECTIONS, lambda _, best: correct(difference, best), best)
+    return polish(difference, best, _CORRECTIONS)
 
 
 def _move_apart(difference: Difference, best: Separation) -> Separation:
@@ -53,10 +62,70 @@ def _better(old: Separation, new: Separation, size: Array) -> Separation:
     return jax.tree.map(lambda n, o: jnp.where(new.gap > old.gap + 1e-15 * size, n, o), new, old)
 
 
-def correct(difference: Difference, best: Separation) -> Separation:
-    """A step of Newton's method for the largest distance, where it helps: shapes that are smooth there."""
-    normal = best.normal
+def polish(difference: Difference, best: Separation, rounds: int) -> Separation:
+    """Newton's method for the largest distance, where it helps: shapes that are smooth or have a straight edge there.
+
+    A search by distances alone leaves normals and places off by the root of round-off.
+    """
+    edges = _edges(difference, best.normal)
+    return jax.lax.fori_loop(0, rounds, lambda _, best: _correct(difference, edges, best), best)
+
+
+class _Edge(NamedTuple):
+    """A straight edge on which the farthest points of a shape lie: its ends, and its unit vector, zero without one."""
+
+    start: Vector
+    end: Vector
+    along: Vector
+
+    @property
+    def exists(self) -> Array:
+        return self.along @ self.along > 0
+
+    def nearest(self, point: Vector, fallback: Vector) -> Vector:
+        """The point of the edge that is nearest to a point; `fallback` without an edge."""
+        way = self.end - self.start
+        square = way @ way
+        share = (point - self.start) @ way / jnp.where(square > 0, square, 1.0)
+        return jnp.where(self.exists, self.start + jnp.clip(share, 0.0, 1.0) * way, fallback)
+
+
+class _Edges(NamedTuple):
+    """Edges of both shapes, and the normal of both if they cross, else zero."""
+
+    first: _Edge
+    second: _Edge
+    across: Vector
+
+
+def _edges(difference: Difference, normal: Vector) -> _Edges:
+    """The edges between which the farthest points jump as the normal turns a little."""
     t = tangent_of(normal)
+    sides = [difference.farthest(-(normal + turn * u)) for u in (t, cross(normal, t)) for turn in (_TURN, -_TURN)]
+    first = _edge([each.a for each in sides], difference.size)
+    second = _edge([each.b for each in sides], difference.size)
+    across = cross(first.along, second.along)
+    square = across @ across
+    across = jnp.where(square > _PARALLEL**2, across, 0.0) / jnp.sqrt(jnp.where(square > 0, square, 1.0))
+    return _Edges(first, second, jnp.where(across @ normal < 0, -across, across))
+
+
+def _edge(points: list[Vector], size: Array) -> _Edge:
+    ways = points[1] - points[0], points[3] - points[2]
+    longer = ways[1] @ ways[1] > ways[0] @ ways[0]
+    start, end = jnp.where(longer, points[2], points[0]), jnp.where(longer, points[3], points[1])
+    square = (end - start) @ (end - start)
+    exists = square > (_SHORTEST * size) ** 2
+    return _Edge(start, end, jnp.where(exists, (end - start) / jnp.sqrt(jnp.where(exists, square, 1.0)), 0.0))
+
+
+def _correct(difference: Difference, edges: _Edges, best: Separation) -> Separation:
+    """A step of Newton's method for the largest distance: across edges only, whose normals are at right angles."""
+    along = jnp.where(edges.first.exists, edges.first.along, edges.second.along)
+    crosses, has_edge = edges.across @ edges.across > 0, edges.first.exists | edges.second.exists
+    normal = best.normal - (best.normal @ along) * along
+    normal = jnp.where(crosses, edges.across, normal / jnp.sqrt(normal @ normal))
+    t = jnp.where(has_edge, cross(along, normal), tangent_of(normal))
     frame = (t, cross(normal, t))
     columns = [jax.jvp(lambda n: difference.farthest(-n).v, (normal,), (t,)) for t in frame]
     m = columns[0][0]
@@ -64,11 +133,30 @@ def correct(difference: Difference, best: Separation) -> Separation:
     rates = [column[1] for column in columns]
     a, b, c = frame[0] @ rates[0] - s, frame[0] @ rates[1], frame[1] @ rates[1] - s
     g, h = frame[0] @ m, frame[1] @ m
+    b, h = jnp.where(has_edge, 0.0, b), jnp.where(has_edge, 0.0, h)
+    c = jnp.where(has_edge, a, c)
     det = a * c - b * b
-    det = jnp.where(jnp.abs(det) > 1e-14 * (a * a + c * c), det, jnp.inf)
+    det = jnp.where((jnp.abs(det) > 1e-14 * (a * a + c * c)) & ~crosses, det, jnp.inf)
     step = -(c * g - b * h) / det * frame[0] - (a * h - b * g) / det * frame[1]
     direction = normal + step
     direction /= jnp.sqrt(direction @ direction)
     farthest = difference.farthest(-direction)
-    new = Separation(direction, direction @ farthest.v, 0.5 * (farthest.a + farthest.b))
-    return _better(best, new, difference.size)
+    middle = _middle(edges, farthest.a, farthest.b, crosses, best.middle)
+    new = Separation(direction, direction @ farthest.v, middle)
+    # Distances say less about directions than Newton's method does: equal ones are no reason to keep the old one.
+    admits = new.gap > best.gap - _EQUAL * difference.size
+    return jax.tree.map(lambda n, o: jnp.where(admits, n, o), new, best)
+
+
+def _middle(edges: _Edges, a: Vector, b: Vector, crosses: Array, known: Vector) -> Vector:
+    """The middle between the nearest points; the one that is known where edges are parallel."""
+    first, second = edges.first, edges.second
+    cosine, apart = first.along @ second.along, second.start - first.start
+    sine = jnp.where(crosses, 1.0 - cosine * cosine, 1.0)
+    share = first.along @ apart - cosine * (second.along @ apart)
+    on_first = first.start + share / sine * first.along
+    on_second = second.nearest(on_first, b)
+    on_first = jnp.where(crosses, on_first, first.nearest(b, a))
+    on_second = jnp.where(crosses, on_second, second.nearest(a, b))
+    both = first.exists & second.exists
+    return jnp.where(both & ~crosses, known, 0.5 * (on_first + on_second))

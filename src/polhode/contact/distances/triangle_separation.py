@@ -17,7 +17,7 @@ from polhode.contact.distances.contact_points import APART
 from polhode.contact.distances.difference import Difference
 from polhode.contact.distances.meshes import Triangles
 from polhode.contact.distances.nearest import nearest
-from polhode.contact.distances.separation import LEAST, Separation, correct
+from polhode.contact.distances.separation import LEAST, Separation, polish
 from polhode.contact.distances.triangle import nearest_in_triangle
 from polhode.contact.shapes.shape import AbstractConvex, Pose
 from polhode.contact.vectors import UP, Vector, cross, norm, unit_or
@@ -192,7 +192,7 @@ def _improve(consts: tuple[AbstractConvex, Pose, Array], best: Separation) -> Se
     difference = triangle_difference(body, pose, corners)
     best = jax.lax.fori_loop(0, _ROUNDS, lambda k, best: _ascend(difference, best, k > 0), best)
     if body.is_round:
-        best = jax.lax.fori_loop(0, _ROUNDS, lambda _, best: correct(difference, best), best)
+        best = polish(difference, best, _ROUNDS)
     return best
 
 
