@@ -154,7 +154,8 @@ def test_bodies_slide_over_triangles_as_on_a_plane(ground: str, name: str) -> No
     run, exact = (slide(each, shape, tilt) for each in (surface, plane))
     np.testing.assert_allclose(run.bodies["body"].position, exact.bodies["body"].position, rtol=0, atol=1e-12)
     forces = [r.contacts["ground", "body"].force for r in (run, exact)]
-    np.testing.assert_allclose(*forces, rtol=0, atol=1e-8)
+    # Corners of a slope of triangles have gaps that differ by 1e-12, and what stops closes these within a step.
+    np.testing.assert_allclose(*forces, rtol=0, atol=2.0 * 1e-12 / 0.005**2)
 
 
 @pytest.mark.parametrize("name", ["box", pytest.param("cylinder", marks=pytest.mark.exhaustive)])
