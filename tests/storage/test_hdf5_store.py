@@ -212,6 +212,7 @@ def test_errors_of_the_disk_lose_nothing(tmp_path, spin_frames, crashing, monkey
         assert plain_frames(path) == 200
 
 
+@pytest.mark.exhaustive
 def test_a_run_on_a_full_disk_says_where_its_frames_are_and_goes_on(tmp_path, monkeypatch):
     plain, left, path = journaled_file.write_bytes, [10**9], tmp_path / "run.h5"
 
@@ -342,6 +343,7 @@ def test_a_file_that_another_program_has_changed_is_refused(tmp_path, spin_frame
         ph.load(path)
 
 
+@pytest.mark.exhaustive
 def test_a_run_is_read_while_it_is_written(tmp_path, spin_frames, monkeypatch):
     monkeypatch.setattr("polhode.storage.store._INTERVAL_S", 0.0)
     monkeypatch.setattr("polhode.storage.store._SHARE", 1e9)
