@@ -77,7 +77,7 @@ def test_motion_balances_the_moment_of_the_weight(name, parameters):
         assert with_fault > 1e-9, name
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", NAMES)
 def test_start_is_that_of_the_other_formulations(name):
     problem, other = top(name), top("SO3")

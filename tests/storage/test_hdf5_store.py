@@ -186,6 +186,7 @@ def plain_frames(path: Path, locked: bool = False) -> int | None:
         return None
 
 
+@pytest.mark.exhaustive
 def test_errors_of_the_disk_lose_nothing(tmp_path, spin_frames, crashing, monkeypatch):
     whole, plain = spin_frames(200), journaled_file.write_bytes
     for number in range(12):
