@@ -54,8 +54,14 @@ class Tree:
         }
         self.texts = {name: path.read_text(encoding="utf-8") for name, path in self.paths.items()}
         self.trees = {name: ast.parse(text) for name, text in self.texts.items()}
-        self.nodes = {name: [*ast.walk(tree)] for name, tree in self.trees.items()}
-        self.classes = {
+
+    @functools.cached_property
+    def nodes(self) -> dict[str, list[ast.AST]]:
+        return {name: [*ast.walk(tree)] for name, tree in self.trees.items()}
+
+    @functools.cached_property
+    def classes(self) -> dict[str, ast.ClassDef]:
+        return {
             f"{module}.{node.name}": node
             for module, nodes in self.nodes.items()
             for node in nodes

@@ -231,6 +231,7 @@ def test_joints_between_bodies_keep_momenta_and_those_on_the_ground_do_not():
     assert set(between.assemble("minimal", repair=True)[0].invariants()) == {"energy"}
 
 
+@pytest.mark.exhaustive
 def test_euler_angles_that_lose_momentum_in_a_long_run_are_remarked_on():
     model = ph.Model(gravity=(0, 0, 0))
     model.add_body(mass=2.0, inertia=(0.3, 0.4, 0.5), angular_velocity=(0.1, 1, 0.2))
@@ -264,6 +265,7 @@ def test_ranges_of_long_columns_are_found_chunk_by_chunk():
     assert peak < 0.5 * 16 * len(column)
 
 
+@pytest.mark.exhaustive
 def test_several_runs_in_one_solution_are_audited_one_by_one():
     decay = ph.VectorField(ph.spaces.Rn(1), lambda t, y: -y)
     batch = jax.vmap(lambda y: ph.simulate(decay, "rk4", state0=y, h=0.1, t1=1.0))(jnp.ones((3, 1)))

@@ -121,6 +121,7 @@ def test_what_impacts_change_is_no_drift():
     assert np.ptp(run.bodies["one"].angular_velocity[:, 1]) > 15
 
 
+@pytest.mark.exhaustive
 def test_which_bodies_are_free():
     model = ph.Model()
     a, b, c, d = (model.add_body(mass=1.0, inertia=(1, 1, 1), position=(k, 0, 0), name="abcd"[k]) for k in range(4))
@@ -208,6 +209,7 @@ def pushed(times, forces, h, **how):
     return ph.simulate(model.problem("SO3xR3", t1=2.0, h=h), "rkmk4", **how)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("count", "save_every"), [(12, 1), (100, 1), (100, 5)])
 def test_kinks_of_loads_between_frames_are_no_drift_and_impulses_that_steps_miss_are(count, save_every):
     rng = np.random.default_rng(count)
@@ -224,6 +226,7 @@ def test_kinks_of_loads_between_frames_are_no_drift_and_impulses_that_steps_miss
     assert (coarse.audit()["linear_momentum"].accuracy == "wrong") == (count > 50)
 
 
+@pytest.mark.exhaustive
 def test_jumps_of_loads_that_turn_with_the_body_are_no_drift():
     times, forces = np.array([0.0, 0.513, 0.513, 1.27, 1.27, 3.0]), np.array([1.0, 1, -2, 3, 0, 0])
     force = ph.PiecewiseLinear(times, forces[:, None] * np.array([1.0, 0, 20.0]))

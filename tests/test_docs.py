@@ -79,6 +79,7 @@ LONG = {
     "docs/contact",
     "docs/events",
     "docs/extend",
+    "docs/import",
     "docs/models",
     "docs/results",
     "docs/start",

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from source_counts import source_tree
 
 import polhode
 
@@ -63,15 +64,10 @@ def origin(module: str, name: str) -> str:
 
 
 @functools.cache
-def tree_of(path: pathlib.Path) -> ast.Module:
-    """A module as written."""
-    return ast.parse(path.read_text())
-
-
-@functools.cache
 def graph(*, annotations: bool = False) -> dict[str, set[str]]:
     """The modules that each module imports."""
-    return {name: imports(tree_of(path), annotations=annotations) - {name} for name, path in NAMES.items()}
+    trees = source_tree().trees
+    return {name: imports(trees[name], annotations=annotations) - {name} for name in NAMES}
 
 
 def test_there_is_no_circle_of_imports():

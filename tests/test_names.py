@@ -39,9 +39,12 @@ GLOSSARY = {
 
 @functools.cache
 def words() -> list[tuple[str, str]]:
-    """Docstrings and comments of the source, with where they are."""
-    tree, places = source_tree(), []
+    """Docstrings and comments of the modules that have an idiom anywhere, with where they are."""
+    tree, places, any_idiom = source_tree(), [], re.compile("|".join(GLOSSARY))
     for module, path in tree.paths.items():
+        assert path.suffix == ".py"
+        if not any_idiom.search(tree.texts[module]):
+            continue
         places += [
             (f"{module}:{getattr(node, 'lineno', 1)}", ast.get_docstring(node) or "")
             for node in tree.nodes[module]
@@ -49,7 +52,6 @@ def words() -> list[tuple[str, str]]:
         ]
         tokens = tokenize.generate_tokens(io.StringIO(tree.texts[module]).readline)
         places += [(f"{module}:{token.start[0]}", token.string) for token in tokens if token.type == tokenize.COMMENT]
-        assert path.suffix == ".py"
     return places
 
 

@@ -19,6 +19,7 @@ TIMES = np.sort(RANDOM.uniform(0.0, 2.0, 60))
 VALUES = np.stack((np.sin(5 * TIMES), TIMES**2), axis=1)
 
 
+@pytest.mark.exhaustive
 def test_piecewise_linear_functions_of_many_points_are_those_of_numpy():
     t = np.concatenate([RANDOM.uniform(-0.2, 2.2, 300), TIMES])
     f = ph.PiecewiseLinear(TIMES, VALUES)

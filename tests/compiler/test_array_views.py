@@ -54,6 +54,7 @@ LOOK_UPS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", LOOK_UPS)
 def test_look_ups_are_those_of_jax(name):
     function, consts, rows = LOOK_UPS[name]

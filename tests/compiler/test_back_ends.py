@@ -36,6 +36,7 @@ def test_numpy_evaluates_what_xla_compiles(name):
     same(from_jaxpr(jax.make_jaxpr(PROGRAMS[name])(A, V))([np.asarray(A), np.asarray(V)]), name)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_machine_code_computes_what_xla_computes(name):
     def row(shared, v):
@@ -191,6 +192,7 @@ def test_scans_of_no_rows_leave_what_they_begin_with():
     assert rows.shape == (1, 0, 3)
 
 
+@pytest.mark.exhaustive
 def test_interpreted_functions_are_those_that_xla_compiles_inside_transformations():
     def function(a, v):
         return jnp.linalg.solve(a, jnp.sin(v))

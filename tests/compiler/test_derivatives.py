@@ -185,12 +185,13 @@ def test_derivatives_along_directions_are_those_of_jax(function, way):
     close(along(function, A, B))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("function", PROGRAMS)
 def test_transposed_derivatives_are_those_of_jax(function, way):
     close(back(function, A, B))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("derivative", [along, back])
 def test_solutions_of_linear_equations_depend_on_their_matrix(derivative):
     close(derivative(of_linear_equations, A, B))

@@ -83,6 +83,7 @@ def compiled():
     return lambda: [event for event in _COMPILED[before:] if "backend_compile" in event]
 
 
+@pytest.mark.exhaustive
 def test_known_values_under_a_gradient_are_evaluated_too(compiled):
     seen = []
 

@@ -72,7 +72,8 @@ def allowed(path):
 def test_the_library_uses_only_the_interface_of_the_compiler():
     seen = 0
     for path in sources("."):
-        if path.is_relative_to(ROOT / "compiler"):
+        # Reading a thousand files as text is quick, and few name the compiler.
+        if path.is_relative_to(ROOT / "compiler") or "polhode.compiler" not in path.read_text():
             continue
         for name in imported(path):
             if name.startswith("polhode.compiler."):

@@ -74,6 +74,7 @@ WAYS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", WAYS)
 def test_rows_are_the_same_in_all_back_ends(way):
     for found, expected in zip(jax.tree.leaves(WAYS[way](A, X)), jax.tree.leaves(by_loops(A, X)), strict=True):
@@ -138,6 +139,7 @@ def test_only_the_way_that_is_taken_is_traced():
     assert traced == ["own", "library"]
 
 
+@pytest.mark.exhaustive
 def test_searches_are_marked_only_where_the_record_is_derived():
     def root(a):
         """The square root, by Newton's method."""

@@ -58,6 +58,7 @@ def test_the_balance_of_energy_sees_dissipation_that_is_not_there(slide):
     assert row.relative == pytest.approx(0.1, rel=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_contacts_that_add_energy_are_seen(slide):
     def drop(record):
         taken = np.array(record.dissipation)
@@ -134,6 +135,7 @@ def test_right_runs_with_many_impacts_break_nothing(integrator, drop, save_every
     assert not [row for row in audit.rows if row.accuracy == "wrong"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("integrator", ["moreau", pytest.param("rattle", marks=pytest.mark.exhaustive)])
 def test_forces_outside_of_the_cone_are_broken_between_sparse_frames(integrator):
     sparse = ph.simulate(box_on_floor(velocity=(0.5, 0, 0)).problem("SO3xR3", t1=0.3, h=0.01), integrator, save_every=4)
@@ -169,6 +171,7 @@ def test_creep_is_broken(slide):
     assert "creep" in row.remark
 
 
+@pytest.mark.exhaustive
 def test_unsolved_steps_are_counted(slide):
     stats = {**slide.stats, "result": Result.contact_unsolved}
     audit = dataclasses.replace(slide, stats=stats).audit()

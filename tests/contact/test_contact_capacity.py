@@ -134,6 +134,7 @@ def sliders() -> tuple[ph.Model, str]:
     return model, "minimal"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("make", [balls, pytest.param(sliders, marks=pytest.mark.exhaustive)])
 def test_room_is_for_what_closes_first(make):
     """Both stop at the floor; by gaps alone the fast one would be 1 cm beyond it before it is seen."""

@@ -39,6 +39,7 @@ def sections(shape):
     return z, weight, rho, rho
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["sphere", "capsule", "cylinder", "ellipsoid"])
 def test_mass_is_that_of_sections(name):
     z, w, a, b = sections(CONVEX[name])
@@ -50,6 +51,7 @@ def test_mass_is_that_of_sections(name):
     np.testing.assert_allclose(inertia, 2 * np.diag(sum(moments) - np.array(moments)), rtol=1e-13, atol=1e-16)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["box", "convex mesh"])
 def test_mass_of_a_place_and_rotation(name):
     R = np.asarray(ph.rotation_vector((0.3, -0.5, 0.8)))
@@ -71,6 +73,7 @@ def test_mass_of_triangles_is_that_of_trimesh():
     np.testing.assert_allclose(inertia, mesh.moment_inertia, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", CONVEX)
 def test_farthest_points_lie_on_the_shape_within_its_bounds(name):
     shape = CONVEX[name]

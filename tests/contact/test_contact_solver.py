@@ -226,6 +226,7 @@ def stack(masses, h=0.01):
     return assemble(np.stack(W), mass, np.tile([0, 0, -G * h, 0, 0, 0], count), 0.5), h
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("masses", [(1.0, 1e4), (1e4, 1.0), (1.0, 1.0, 1.0, 1e4)])
 def test_forces_between_boxes_of_very_different_masses(masses):
     problem, h = stack(masses)
@@ -430,6 +431,7 @@ def shifts(at, d, eps):
     return [[x + s * eps * y for x, y in zip(at, d, strict=True)] for s in (1, -1)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("friction", [0.5, 0.2, 0.0])
 def test_derivatives_of_sums_of_undetermined_impulses(friction):
     """The sum of the forces of a block: m g cos α, and friction, with respect to the coefficient and the weight."""

@@ -141,7 +141,7 @@ def test_closed_forms_overlap_by_as_much_as_coal_says(names):
 
 @pytest.mark.parametrize("gap", [0.3, 1e-3, -1e-4])
 @pytest.mark.parametrize("names", SEARCHES, ids="-".join)
-@pytest.mark.sampled(13)
+@pytest.mark.sampled(26)
 def test_searches_have_the_gaps_of_coal(names, gap):
     for pose, other, distance in poses_at(names, gap, 4):
         found = points_of(SHAPES[names[0]], pose, SHAPES[names[1]], other)
@@ -170,8 +170,8 @@ def test_moving_both_bodies_moves_the_points(names):
             np.testing.assert_allclose(np.min(after.gap), np.min(before.gap), atol=1e-7)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("names", ALL, ids="-".join)
-@pytest.mark.sampled(30)
 def test_order_of_the_pair_turns_normals_round(names):
     first, second = (SHAPES[name] for name in names)
     pose, other = random_pose(), random_pose()

@@ -133,6 +133,7 @@ def test_parallel_capsules_touch_at_both_ends_of_what_faces_each_other():
     np.testing.assert_allclose(beyond.gap, [0.2, APART])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("first", "second", "place", "R", "expected"),
     [
@@ -158,12 +159,14 @@ def test_a_standing_cylinder_on_a_box_touches_on_its_rim():
     np.testing.assert_allclose(np.sum(found.point[:, :2], axis=0), 0, atol=1e-12)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["sphere", "capsule", "box", "cylinder", "ellipsoid", "convex"])
 def test_coincident_centres_have_finite_gaps_and_derivatives(name):
     pair = (SHAPES["sphere"], SHAPES[name])
     assert np.all(np.isfinite(gradient_of(pair)))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("pair", [(CUBE, CUBE), (SHAPES["capsule"], SHAPES["capsule"])], ids=["boxes", "capsules"])
 def test_coincident_shapes_have_finite_gaps_and_derivatives(pair):
     assert np.all(np.isfinite(gradient_of(pair)))
@@ -179,6 +182,7 @@ def gradient_of(pair):
     return native_jit(gap_gradient, pair)(*HERE, *HERE)
 
 
+@pytest.mark.exhaustive
 def test_sizes_have_derivatives():
     gap = lambda r: contact_points(shapes.Sphere(r), HERE, CUBE, (jnp.array([0, 0, 2.0]), jnp.eye(3))).gap[0]  # noqa: E731
     assert float(jax.grad(gap)(0.5)) == -1
@@ -196,6 +200,7 @@ def gaps_of_batch(pair, places):
     return jax.vmap(lambda x: evaluate(pair, *HERE, x, EYE).gap)(places)
 
 
+@pytest.mark.exhaustive
 def test_large_hulls_have_the_gaps_of_small_ones():
     around = np.linspace(0, 2 * np.pi, 60, endpoint=False)
     rim = 0.3 * np.stack((np.cos(around), np.sin(around)), axis=1)

@@ -146,6 +146,7 @@ def test_many_free_boxes_have_contacts_in_lists():
     assert problem.system.contact_set.shape_names[0] == ("ground", "floor")
 
 
+@pytest.mark.exhaustive
 def test_other_methods_say_that_they_take_no_lists():
     with pytest.raises(ValueError, match="in lists, which runs of `moreau` alone take"):
         ph.simulate(tower(), "rattle")

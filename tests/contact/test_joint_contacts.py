@@ -324,6 +324,7 @@ def test_other_methods_and_senseless_numbers_are_refused() -> None:
         ph.simulate(model.problem("minimal", t1=0.1, h=0.01))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("value", [jnp.nan, -1.0], ids=["no number", "negative"])
 @pytest.mark.parametrize(
     "method", ["moreau", *(pytest.param(m, marks=pytest.mark.exhaustive) for m in ("rattle", "generalized-alpha"))]

@@ -86,6 +86,7 @@ def test_sliding_along_a_curve_is_of_order_2(method):
     np.testing.assert_allclose(slopes("curved-puck", method, "place after 1 s", (0.02, 0.01, 0.005)), 2.0, atol=0.05)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "what", "steps"),
     [

@@ -10,7 +10,7 @@ def failed(report):
     return [check for check in report.checks if not check["passed"]]
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", FAST)
 def test_fast_experiments_reproduce_the_paper(name, tmp_path):
     report = ph.reproduce(name, out=tmp_path, progress=False)

@@ -8,6 +8,7 @@ def test_the_experiments_are_listed():
     assert set(experiments.names("003")) == {f"003-{k}" for k in range(1, 6)}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("name", "checks", "figures"),
     [

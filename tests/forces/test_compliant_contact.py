@@ -63,6 +63,7 @@ def test_damping_gives_the_restitution_at_its_speed(restitution: float, exponent
     assert abs(-end.y[1, -1] / SPEED - restitution) < 1e-8
 
 
+@pytest.mark.exhaustive
 def test_derivative_of_damping_by_restitution() -> None:
     slope = jax.grad(lambda e: impact_damping(e, SPEED))(0.6)
     expected = (impact_damping(0.6 + 1e-5, SPEED) - impact_damping(0.6 - 1e-5, SPEED)) / 2e-5
@@ -84,6 +85,7 @@ def test_elastic_impact_has_the_duration_and_depth_of_hertz() -> None:
     np.testing.assert_allclose(force[:, 2], STIFFNESS * np.maximum(depth, 0) ** 1.5, rtol=1e-12)
 
 
+@pytest.mark.exhaustive
 def test_restitution_of_a_run_and_where_the_energy_goes() -> None:
     model = falling_ball(restitution=0.7, impact_speed=SPEED)
     run = ph.simulate(model.problem(t1=0.045, h=2e-5, integrator="rkmk4"))

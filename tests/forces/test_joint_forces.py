@@ -101,6 +101,7 @@ def test_stops_push_continuously_where_a_joint_arrives_with_a_rate() -> None:
     assert push(0.23, -1.0) == rest
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("method", ["generalized-alpha", "bdf"])
 def test_an_implicit_step_arrives_at_a_stop(method: str) -> None:
     """Its third step would end just behind the stop, where a damper in full force would keep it in front: nowhere."""
@@ -147,6 +148,7 @@ def test_dry_friction_brakes_evenly_and_then_creeps(make: Any, formulation: str,
     assert rate[-1] == pytest.approx(1e-3 * np.arctanh(0.5), rel=1e-6)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("formulation", ["minimal", "SO3xR3"])
 @pytest.mark.parametrize("make", [slider, disc])
 def test_actuators_have_limits(make: Any, formulation: str) -> None:

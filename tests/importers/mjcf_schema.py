@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -37,6 +38,7 @@ def machine(**slots: str) -> str:
     return MACHINE.format(**{**dict.fromkeys(names, ""), **NORMAL, **slots})
 
 
+@functools.cache
 def schema() -> dict[str, set[str]]:
     """Attributes by elements, these as paths from the root, as MuJoCo prints them."""
     found: dict[str, set[str]] = {}

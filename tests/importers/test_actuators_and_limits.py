@@ -142,6 +142,7 @@ def test_actuators_behind_those_with_several_controls_have_their_own_gear_and_li
     assert sorted(name for item in machine.not_carried if item.what == "actuators" for name in item.names) == ["o", "p"]
 
 
+@pytest.mark.exhaustive
 def test_ranges_and_dry_friction_may_be_rigid():
     """A load on a hinge with `frictionloss` falls onto the end of its range, and one that friction holds rests."""
     text = """<mujoco><compiler angle="radian"/><worldbody>

@@ -104,6 +104,7 @@ def exact_accelerations(model, data):
     return inverse @ (data.qfrc_smooth - J.T @ multipliers)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("given", ['anchor=".1 .05 .2"', 'torquescale="0"', 'torquescale="0" anchor="-.3 .1 .2"', ""])
 def test_welds_hold_at_their_anchor_and_turn_without_torques(given):
     text = WELD.format(given)

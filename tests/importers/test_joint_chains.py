@@ -47,7 +47,7 @@ def body_and_motors(order, aligned):
     return BODY.format("".join(joints)), "".join(motors)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("order", "aligned"),
     [

@@ -127,7 +127,7 @@ def test_energies_are_among_the_outputs():
     assert np.ptp(wanted, axis=0).min() > 0.5
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("without", ["dampers", "friction", "drives", "stops"])
 def test_without_any_of_the_powers_it_stays_open(without):
     gaps = [gap(PRESSED, END / n, without) for n in (640, 1280)]

@@ -135,6 +135,7 @@ def test_spherical_joints_are_balls(tmp_path):
         assert largest_difference(machine.problem(formulation), model, data) < 1e-10
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("base", [LIGHT, HEAVY])
 @pytest.mark.parametrize("name", ["world", "base"])
 def test_any_root_floats(tmp_path, base, name):

@@ -64,6 +64,7 @@ def test_a_robot_moves_as_from_urdf():
     assert accelerations(found.problem("minimal")) == pytest.approx(expected, abs=1e-12 * np.max(np.abs(expected)))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "thread", ["<screw_thread_pitch>0.5</screw_thread_pitch>", f"<thread_pitch>{-4 * np.pi:.17g}</thread_pitch>"]
 )
@@ -314,6 +315,7 @@ def test_old_joints_may_have_the_names_of_links():
     ]
 
 
+@pytest.mark.exhaustive
 def test_long_chains_hang_together():
     count = 260
     links = [link("l0")] + [link(f"l{i}", pose((1, 0, 0, 0, 0, 0), f"l{i - 1}")) for i in range(1, count)]

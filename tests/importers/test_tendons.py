@@ -51,7 +51,7 @@ def test_accelerations_are_those_of_mujoco(tmp_path, case, formulation):
     assert np.max(np.abs(bare.qacc - data.qacc)) > 1e-2
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("coefficients", "ratios"), [("0.2 2 0 0 0", (1, -1.5)), ("0.1 0 0 0 0", (1, 2))])
 def test_tendons_follow_each_other_exactly(tmp_path, coefficients, ratios):
     tendons = f"""<fixed name="t"><joint joint="first" coef="1"/><joint joint="second" coef="{ratios[1]}"/></fixed>

@@ -82,6 +82,7 @@ def stiff() -> tuple[Mechanical, Any]:
     return Mechanical(Rn(1), jnp.eye(1), force), (jnp.array([1.0]), jnp.zeros(1))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("order", "most"), [(2, 1200), (5, 200)])
 def test_stiff_motion_takes_steps_of_the_slow_part_only(order: int, most: int) -> None:
     """Velocities of stiff motion are off by the errors of positions over the step: estimates must not see these."""
@@ -115,6 +116,7 @@ def test_stiff_motion_with_constant_steps_starts_with_order_one() -> None:
     assert gaps[run.t > 1].max() < 1e-9
 
 
+@pytest.mark.exhaustive
 def test_runs_go_back_in_time() -> None:
     system = Mechanical(Rn(1), jnp.eye(1), lambda t, q, v: -q)
     start = (jnp.array([np.cos(2.0)]), jnp.array([-np.sin(2.0)]))

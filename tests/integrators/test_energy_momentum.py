@@ -328,6 +328,7 @@ def test_invariant_kinetic_energy_passes_turning_points(h):
     assert np.max(np.ptp(control, axis=0)) > 1e-6
 
 
+@pytest.mark.exhaustive
 def test_a_run_goes_on_from_its_last_state_with_a_warning():
     rod = Lagrangian(2, np.eye(2), lambda q: 9.81 * q[1], lambda q: 0.5 * (q @ q - 1)[None], 1)
     start = rod.start([1.0, 0.0], [0.0, 2.0])
@@ -341,6 +342,7 @@ def test_a_run_goes_on_from_its_last_state_with_a_warning():
         ph.simulate(rod, "eml", h=0.01, t1=1.0, state0=start._replace(p=5 * start.p))
 
 
+@pytest.mark.exhaustive
 def test_frames_between_steps_break_no_promise():
     body = QuaternionBody(jnp.array([1.0, 2.0, 3.0]))
     start = body.turning([1, 0, 0, 0], [1.0, 2.0, 0.1])

@@ -179,6 +179,7 @@ def test_energy_is_damped_by_rho_inf_0_and_kept_by_rho_inf_1() -> None:
     assert energy(0.0) < 0.5
 
 
+@pytest.mark.exhaustive
 def test_modified_newton_reaches_the_same_solution_with_more_iterations() -> None:
     tight = {"rtol": 1e-13, "atol": 1e-14}
     full = run(pendulum(), AT_REST, GeneralizedAlpha(**tight), h=0.01)
@@ -223,6 +224,7 @@ def test_where_nothing_moves_any_more_round_off_is_not_iterated_on(predictor: An
     np.testing.assert_allclose(evaluated(controlled_arm().force, 0.0, q, jnp.zeros(2)), 0.0, atol=1e-11)
 
 
+@pytest.mark.exhaustive
 def test_the_extrapolated_predictor_saves_iterations_and_leads_to_the_same_motion() -> None:
     system, state = heavy_top("SO3xR3")
     ends = [run(system, state, GeneralizedAlpha(predictor=name), t1=0.1, h=2e-5) for name in ("extrapolated", "zero")]

@@ -243,6 +243,7 @@ def test_error_control():
     assert run.stats["steps"] < 400
 
 
+@pytest.mark.exhaustive
 def test_interpolation():
     """O(h⁴) between two exact states; the velocity constraint holds to round-off there, too."""
     system, method = pendulum(moving=True), ph.integrators.get("herk2")

@@ -90,6 +90,7 @@ def one_step(method, system, state, h, t=0.0):
     return method.step(system, jnp.asarray(t), jnp.asarray(h), carry)[0].state
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("space", CASES)
 def test_steps_back_undo_steps(space):
     system, state = CASES[space]

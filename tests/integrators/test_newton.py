@@ -130,7 +130,7 @@ class StickEquations(AbstractEquations):
         return jnp.max(jnp.abs(correction)) <= EPS * 1e-3
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", ["full", "modified"])
 @pytest.mark.parametrize("guess", [0.01, 1.0, 100.0])
 def test_what_sticks_is_found_from_far_away(kind: Any, guess: float) -> None:
@@ -244,6 +244,7 @@ def test_a_stiff_arm_takes_the_steps_of_full_iterations() -> None:
     assert automatic.stats["newton_iterations"] < full.stats["newton_iterations"] + 2
 
 
+@pytest.mark.exhaustive
 def test_trees_have_costly_tangents_beside_rods_and_with_closed_contacts() -> None:
     model = ph.Model()
     body = model.add_body(mass=1.0, inertia=(0.1, 0.2, 0.15), position=(0.5, 0, 0), velocity=(0, 0, 0))

@@ -59,6 +59,7 @@ def exact(case):
     return end(case, 1 / 512, SymmetricComposition(integrators.get(CASES[case][2]), 6))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", ["free", "pendulum"])
 def test_compositions_raise_the_order(case):
     method = SymmetricComposition(integrators.get(CASES[case][2]), 4)

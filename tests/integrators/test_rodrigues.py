@@ -96,7 +96,7 @@ def test_orders_of_attitude_place_and_velocities(method, inertias):
     assert np.all(np.abs(orders[-1] - method.order) < 0.12), orders
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("method", "inertias"), _METHODS, ids=_IDS)
 def test_backward_steps_undo_forward_ones(method, inertias):
     system, start = _system(inertias), _start()
@@ -164,6 +164,7 @@ def _same_sign(W, sign):
     return out
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("map", [*_MAPS, "27"])
 def test_many_turns_keep_their_accuracy(map):
     """A sphere turns freely through ten revolutions: the angle of a step is known in closed form."""

@@ -197,6 +197,7 @@ def test_energy_without_drift(method):
         np.testing.assert_allclose(np.abs(energy).max(), 9.22e-3, rtol=0.01)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("method", "lost"), [("rkmk4", 100.0), ("rk4", 30.0)])
 def test_energy_of_explicit_methods_is_lost(method, lost):
     """The controls; that of `rk4` is lost in the first part of the run, so that it has no slope after it."""
@@ -246,6 +247,7 @@ def test_formulations_of_the_top_agree():
     np.testing.assert_allclose(result.outputs["centre_of_mass"][-1], reference["value"], atol=2e-6)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("trivialisation", ["left", "right"])
 def test_reduced_systems_keep_casimirs_and_agree_with_the_whole(trivialisation):
     energy = lambda mu: 0.5 * jnp.sum(mu**2 / INERTIA)  # noqa: E731

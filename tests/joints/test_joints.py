@@ -245,6 +245,7 @@ def test_joints_leave_their_freedom_and_nothing_else(name: str) -> None:
         assert np.abs(element.residual(T, (poses[0], turned))).max() > 1e-3
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "coordinate", "number"),
     [

@@ -43,6 +43,7 @@ MOTIONS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", MOTIONS)
 def test_prescribed_motions_close_the_joint_after_many_turns(name: str) -> None:
     make, allowed = MOTIONS[name]
@@ -111,6 +112,7 @@ def test_half_a_turn_off_is_reported_with_the_name_of_the_joint() -> None:
         driven_crank("minimal", np.pi, repair=False)
 
 
+@pytest.mark.sampled(2)
 # Two of the three cosines vanish and change their sign after half a turn, all three after a third about the diagonal.
 @pytest.mark.parametrize(("turned", "message"), [((np.pi, 0, 0), "wrong way round"), ((1.2, 1.2, 1.2), "do not fit")])
 def test_a_prescribed_pose_is_reached_from_afar(turned: tuple[float, ...], message: str) -> None:

@@ -98,6 +98,7 @@ def test_runs_that_go_on_keep_their_turns(tmp_path: Any) -> None:
     np.testing.assert_array_equal(ph.load(tmp_path / "run.zarr").joints["axle"].angle, whole.joints["axle"].angle)
 
 
+@pytest.mark.exhaustive
 def test_a_step_of_many_turns_is_counted_by_its_rates() -> None:
     model, _ = wheel(0.0, spin=500.0)
     run = ph.simulate(model.problem("SO3xR3", t1=1.0, h=0.02), "generalized-alpha")
@@ -163,6 +164,7 @@ def test_a_step_of_more_than_half_a_turn_is_no_success_where_a_force_reads_the_a
     assert run.t[-1] == 0.0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "force", [pytest.param(f, marks=() if f == "motor" else pytest.mark.exhaustive) for f in MOTORS]
 )

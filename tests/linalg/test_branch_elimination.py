@@ -46,6 +46,7 @@ def unknowns(solver, symmetric, A, P, Q, r, s):
     return jnp.concatenate(solver.solve((solver.factor_symmetric if symmetric else solver.factor)(*blocks), r, s))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("m", [0, 2])
 @pytest.mark.parametrize("symmetric", [True, False], ids=["mass", "tangent"])
 @pytest.mark.parametrize("name", PARENTS)

@@ -92,7 +92,7 @@ def test_every_solver_has_a_row():
     assert {kind.__name__ for kind in kinds} == {*SOLVERS, "HostKKT", "BranchKKT", "CondensedKKT"}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", STRUCTURES)
 def test_the_solver_of_numbers_agrees_with_numpy(name):
     system = STRUCTURES[name]
@@ -123,6 +123,7 @@ def test_every_solver_agrees_with_numpy_for_several_right_sides(name):
         check(result, system, scale * r, scale * s)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("n", "m"), [(1, 0), (2, 0), (7, 0), (5, 4)])
 def test_pivots_are_found_without_lapack(n, m):
     """Machine code has no other way; leading minors vanish."""
@@ -176,7 +177,7 @@ def test_few_blocks_of_trees_wait():
     assert along(binary).layout.registers.count == 5
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", TREES)
 def test_elimination_along_chains_and_trees_agrees_with_numpy(name):
     system = TREES[name]

@@ -175,6 +175,7 @@ def test_the_fastest_motion_decides_on_explicit_steps():
     assert np.max(np.abs(run.outputs["velocities"])) < 1.01e-3
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("force", ["stops", "servo", "friction"])
 def test_stiffness_that_comes_later_decides_on_explicit_steps(force):
     """Stops far off, a servo beyond its largest force, and dry friction in motion are stiff later in a run."""

@@ -180,6 +180,7 @@ def test_diagnosis_names_bodies_and_joints():
     assert "`body-1`" in said
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("ratio", [1e-6, 1e6])
 def test_masses_of_very_different_size_are_repaired(ratio):
     rng = np.random.default_rng(2)

@@ -295,7 +295,7 @@ def test_rows_that_hold_velocities(name: str) -> None:
     assert np.abs(rate).min() > 1e-3
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", FORCES)
 def test_loads_follow_motions_and_come_from_what_is_stored(name: str) -> None:
     """Their rates against differences; power against those of the potential; batches against loops."""

@@ -45,6 +45,7 @@ def test_named_problems_go_on_in_another_form_as_well(tmp_path):
     assert ph.resume(tmp_path / "run.zarr", t1=0.004).t[-1] == pytest.approx(0.004)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("method", ["symplectic", "eml"])
 def test_states_of_another_form_are_not_taken_for_positions_and_velocities(method, tmp_path):
     problem, hinge = hinged_model()

@@ -175,7 +175,7 @@ def test_accelerations_multipliers_and_energy_do_not_depend_on_coordinates(name)
     np.testing.assert_allclose(found["kinetic"], known["kinetic"][0], rtol=1e-13)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", NAMES)
 def test_the_solver_of_the_system_gives_the_same_accelerations(name):
     """It eliminates velocities first, so every mass matrix must be regular, that of Euler parameters too."""
@@ -192,6 +192,7 @@ def test_tangents_of_the_system_equal_automatic_differentiation(name):
         np.testing.assert_allclose(found, expected, atol=1e-11, err_msg=part)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_closed_forms_equal_those_of_the_base_class(name):
     """What a formulation overrides is what differentiating its pose and twist gives; the pose moves with the twist."""
@@ -223,8 +224,8 @@ def test_closed_forms_equal_those_of_the_base_class(name):
         np.testing.assert_allclose(none if one is None else one, other, atol=1e-12, err_msg=part)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["herk3", "herk4"])
-@pytest.mark.sampled(6)
 def test_half_explicit_methods_take_euler_parameters(name):
     """The free body of the rotation group, which every method of the family has to follow at its order."""
 

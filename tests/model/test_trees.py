@@ -215,6 +215,7 @@ def loaded_tree(gravity: Any) -> Any:
     return model
 
 
+@pytest.mark.exhaustive
 def test_balance_in_one_sweep_is_that_of_mass_and_forces():
     """Joints of all kinds with loads, efforts and a rotor: inertial forces of an acceleration and all others."""
     of, (q, _) = loaded_tree((0.3, -0.2, -9.81)).assemble("minimal")

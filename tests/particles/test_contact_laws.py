@@ -1,5 +1,6 @@
 """Laws of contacts with history against closed forms and solutions by SciPy."""
 
+import functools
 import itertools
 import os
 import subprocess
@@ -19,7 +20,11 @@ from polhode.particles.laws.restitution import damping_ratio, restitution
 R, M = 0.01, 0.01
 E, NU, MU = 1e8, 0.3, 0.3
 MODULUS, SHEAR = E / (2 * (1 - NU**2)), 2 * (1 - NU) / (2 - NU)
-JKR = pt.JKR(E, 5.0, NU)
+
+
+@functools.cache
+def adhesion() -> pt.JKR:
+    return pt.JKR(E, 5.0, NU)
 
 
 @pytest.mark.exhaustive
@@ -48,24 +53,24 @@ def test_damping_gives_the_restitution_it_was_made_for():
 @pytest.mark.exhaustive
 def test_the_tension_of_adhesion_is_that_of_johnson_kendall_and_roberts():
     radius = R / 2
-    tear = float(JKR.reach(radius))
+    tear = float(adhesion().reach(radius))
     assert tear == pytest.approx(0.75 * (np.pi**2 * 25.0 * radius / MODULUS**2) ** (1 / 3), rel=1e-12)
 
     def force(d):
-        return float(JKR.elastic(jnp.asarray(d), radius).force)
+        return float(adhesion().elastic(jnp.asarray(d), radius).force)
 
     pull = scipy.optimize.minimize_scalar(force, bounds=(-tear, 0), method="bounded", options={"xatol": 1e-15})
     assert -pull.fun == pytest.approx(1.5 * np.pi * 5.0 * radius, rel=1e-10)
     # At the tear the force is 5/9 of that.
     assert -force(-tear) == pytest.approx(5 / 9 * 1.5 * np.pi * 5.0 * radius, rel=1e-6)
     depth = np.linspace(-0.999 * tear, 1e-4, 7)
-    a = np.asarray(JKR.contact_radius(jnp.asarray(depth), radius))
+    a = np.asarray(adhesion().contact_radius(jnp.asarray(depth), radius))
     np.testing.assert_allclose(a**2 / radius - np.sqrt(2 * np.pi * 5.0 * a / MODULUS), depth, rtol=0, atol=1e-18)
     for low, high in itertools.pairwise(depth):
         work = scipy.integrate.quad(force, low, high, epsabs=0, epsrel=1e-12)[0]
-        gain = np.diff(JKR.elastic(jnp.asarray([low, high]), radius).energy)[0]
+        gain = np.diff(adhesion().elastic(jnp.asarray([low, high]), radius).energy)[0]
         assert gain == pytest.approx(work, rel=1e-9)
-    assert float(JKR.elastic(jnp.zeros(()), radius).energy) == pytest.approx(0, abs=1e-20)
+    assert float(adhesion().elastic(jnp.zeros(()), radius).energy) == pytest.approx(0, abs=1e-20)
 
 
 def test_a_bridge_pulls_until_it_breaks_and_its_energy_is_its_work():
@@ -247,7 +252,7 @@ def test_history_that_is_dropped_with_the_lists_shows(monkeypatch):
         (lambda: pt.Hooke(-1.0), "greater than zero"),
         (lambda: pt.ContactLaw(pt.Hooke(1.0), pt.Mindlin(0.3)), "needs the radius of the contact"),
         (lambda: pt.ContactLaw(3.0), "`normal` must be `Hooke`"),
-        (lambda: pt.ContactLaw(JKR, bridge=pt.CapillaryBridge(1.0, 1.0)), "don't go together"),
+        (lambda: pt.ContactLaw(adhesion(), bridge=pt.CapillaryBridge(1.0, 1.0)), "don't go together"),
         (lambda: pt.CapillaryBridge(1.0, 1.0, 2.0), "below π/2"),
         (lambda: clusters(wall_contact=3.0), "`wall_contact` must be a `ContactLaw`"),
         (lambda: clusters(contact_damping=3.0), "has its `restitution` instead"),

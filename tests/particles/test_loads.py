@@ -122,6 +122,7 @@ def test_a_rigid_rotation_costs_energy_with_the_literal_law_only():
     assert change["literal"] > 1e-2
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("angle", [1e-12, 1e-8, 1e-4, 0.3, 1.5, np.pi / 2, 2.2, 3.0, np.pi - 1e-6])
 def test_relative_rotations_at_all_angles(angle):
     rng = np.random.default_rng(int(1e3 * angle))

@@ -399,6 +399,7 @@ def _start(x, method="25", diameters=1.0, **options):
     return ph.simulate(system, ph.integrators.get("rodrigues", map=method), state0=system.start(x), h=1e-3, t1=1e-2)
 
 
+@pytest.mark.exhaustive
 def test_walls_may_be_given_alone():
     x = np.array([[0.0, 0, 1.0]])
     system = pt.Particles(1.0, 0.1, 1.0, x, walls=pt.Plane(), wall_contact=500.0, gravity=(0, 0, -9.81))

@@ -41,6 +41,7 @@ def test_motion_balances_the_moment_of_the_weight(formulation, parameters):
     np.testing.assert_allclose(moment, np.cross(centre, weight), rtol=1e-13, atol=1e-11)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 @pytest.mark.parametrize("name", ["energy", "vertical_angular_momentum", "spin_momentum"])
 def test_invariants_stay_and_notice_a_fault(formulation, name):

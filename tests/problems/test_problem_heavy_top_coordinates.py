@@ -77,7 +77,7 @@ def test_motion_balances_the_moment_of_the_weight(name, parameters):
         assert with_fault > 1e-9, name
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", NAMES)
 def test_start_is_that_of_the_other_formulations(name):
     problem, other = top(name), top("SO3")
@@ -88,6 +88,7 @@ def test_start_is_that_of_the_other_formulations(name):
     assert all(value < 1e-13 for value in problem.system.residuals(jnp.zeros(()), problem.state0).values())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "error", "iterations"), [("rotation-vector", 8.24e-4, 1.0), ("euler-parameters", 7.63e-5, 2.0)]
 )

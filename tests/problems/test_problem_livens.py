@@ -77,6 +77,7 @@ def test_outputs_scene_and_start(name, parameters):
             assert problem.outputs[part.output](0.0, problem.state0).shape == (3,)
 
 
+@pytest.mark.exhaustive
 def test_energies_at_the_start():
     energies = {name: float(p.invariants["energy"](0.0, p.state0)) for name, p in all_problems().items()}
     np.testing.assert_allclose(energies["mass-spring"], 1.0, rtol=1e-15)

@@ -59,7 +59,7 @@ def test_bad_parameters_are_named_with_a_remedy(name: str, parameters: Any, mess
         problems.get(name, **parameters)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", SMALL)
 def test_start_outputs_and_scene(name: str) -> None:
     problem = small_problem(name)

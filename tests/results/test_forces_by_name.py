@@ -216,6 +216,7 @@ def test_the_second_angle_of_a_cross_is_an_angle():
     assert set(tilt.angles) == {"effort", "deflection"}
 
 
+@pytest.mark.exhaustive
 def test_the_power_of_a_controller_leaves_its_integral_out():
     model = ph.Model(gravity=(0, 0, -9.81))
     bob = model.add_body(name="bob", mass=1.0, inertia=(0.1, 0.1, 0.1), position=(1, 0, 0))

@@ -80,6 +80,7 @@ def test_a_rod_without_freedom_is_refused():
         model.assemble()
 
 
+@pytest.mark.exhaustive
 def test_redundancy_that_round_off_hides_is_found():
     model = ph.Model()
     beam = rod(model, points=line(4), constrained="both")

@@ -214,6 +214,7 @@ def test_arcs_of_circles_have_constant_curvature():
     assert np.max(np.abs(system.force(jnp.zeros(()), *state))) < 1e-10
 
 
+@pytest.mark.exhaustive
 def test_closed_rods_return_to_their_first_node():
     angles = np.arange(8) * np.pi / 4
     ring = np.stack((np.cos(angles), np.sin(angles), 0 * angles), axis=1)

@@ -64,6 +64,7 @@ def test_the_host_and_compiled_steps_make_the_same_run(schedule, monkeypatch):
     assert on_host.stats["python_events"] == {"event": len(calls)}
 
 
+@pytest.mark.exhaustive
 def test_two_actions_at_one_instant_act_in_order():
     first = ph.Event(lambda t, y: t - 0.5, lambda t, y: y + 1.0, name="add")
     second = ph.Event(lambda t, y: t - 0.5, lambda t, y: 2.0 * y, name="double")

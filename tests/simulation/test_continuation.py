@@ -123,6 +123,7 @@ def crossing():
     return ph.Event(lambda t, state: state[0][0, 0], name="crossing")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "how",
     [
@@ -260,6 +261,7 @@ def test_what_can_not_continue_is_explained(tmp_path):
     assert float(ph.resume(tmp_path / "model.zarr", t1=0.2, problem=model).t[-1]) == pytest.approx(0.2)
 
 
+@pytest.mark.exhaustive
 def test_runs_that_failed_for_good_are_not_repeated(tmp_path):
     field = ph.VectorField(ph.spaces.Rn(1), lambda t, y: y * y)
     how = {"state0": jnp.ones(1), "t1": 2.0, "store": tmp_path / "run.zarr", "throw": False}
@@ -415,7 +417,7 @@ class PushedBody(eqx.Module):
         return push(t, x)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("how", [{"integrator": "rkmk4", "h": 0.01}, {"integrator": "rkmk54", "rtol": 1e-6}], ids=str)
 @pytest.mark.parametrize("end", [0.3, 0.5, 0.502])
 @pytest.mark.parametrize("field", [push, PushedBody()], ids=["given", "named"])

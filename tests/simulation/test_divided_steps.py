@@ -52,6 +52,7 @@ def error(formulation: str, method: Any) -> float:
     return float(np.max(np.abs(joint.value(system, run.t, run.state) - angles(SPEED, np.minimum(run.t, END)))))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("formulation", "method", "largest"),
     [

@@ -186,6 +186,7 @@ def test_chunks_of_other_places_and_other_ensembles_are_damage(top, copy, tmp_pa
     assert_equal(sweep(top, copy, statistics=True, resume=True).dataset, whole[1])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("array", ["outputs.axis", "mass", "outputs.axis.mean"])
 def test_metadata_that_scale_numbers_are_damage(copy, array, top, whole):
     place = copy / array / "zarr.json"

@@ -19,6 +19,7 @@ def exact():
     return ph.simulate(TOP, "rkmk6", h=1e-4, save_at=np.linspace(0, 0.5, 51))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "given",
     [

@@ -67,6 +67,7 @@ def test_saved_frames_stay_where_they_are_asked_for():
     assert np.min(by_time.state[:, 0]) >= 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("steps", [{"h": 0.01}, {"rtol": 1e-12}], ids=["constant", "controlled"])
 def test_a_pendulum_against_a_stop_swings_for_elliptic_integrals(steps):
     # With the stop at the bottom each swing is half a period, and the modulus sin(θmax/2) shrinks with restitution.
@@ -198,6 +199,7 @@ def test_wrong_events_are_explained():
         ph.Event(lambda t, y: y[0], direction=2)
 
 
+@pytest.mark.exhaustive
 def test_accelerations_that_detection_knows_are_those_of_the_next_step():
     """A step with a known slope is the step without, to the last bit, and takes the slope that it is given."""
     field = lambda t, y: jnp.array([y[1], -jnp.sin(y[0]) + 0.1 * t])  # noqa: E731
@@ -222,6 +224,7 @@ class _Pushed(eqx.Module):
         return jnp.array([y[1], jnp.where(t <= 0.31, 1.0, -2.0)])
 
 
+@pytest.mark.exhaustive
 def test_watching_velocities_changes_no_step_and_knows_no_slope_across_jumps():
     system, watch = ph.VectorField(Rn(2), _Pushed()), ph.Event(lambda t, y: y[1] + 100.0)
     alone, watched = (

@@ -51,6 +51,7 @@ def same(whole, *parts):
         np.testing.assert_array_equal(a[-1], b[-1])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("every", [1, None])
 def test_an_event_at_the_end_of_a_part_comes_in_the_next(every, tmp_path):
     def run(**options: Any):

@@ -58,6 +58,7 @@ def end(h, method="rk4", **how):
     return ph.simulate(driven(), method, state0=START, t1=1.0, h=h, **how)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("method", "order"), [("rk4", 4), ("rk6", 6), ("rkmk3", 3)])
 def test_orders_are_kept_across_kinks_off_the_grid_without_a_restart(method, order):
     runs = [end(h, method) for h in (0.02, 0.01)]
@@ -232,6 +233,7 @@ def piecewise(t1=1.0, at=()):
     return np.array(states) if at else y
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("method", "order"), [("rk4", 4), ("rk6", 6), ("rkmk5", 5), ("dopri5", 5)])
 def test_orders_are_kept_across_jumps_within_one_march(method, order):
     """Also of methods that remember the last stage."""

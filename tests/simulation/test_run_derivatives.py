@@ -118,6 +118,7 @@ def test_gradient_of_what_does_not_depend_on_anything_is_zero(expressions):
     assert not expressions
 
 
+@pytest.mark.exhaustive
 def test_values_under_a_gradient_are_those_of_the_run():
     value, _ = jax.value_and_grad(lambda values: weighed(top(values).outputs))(START)
     assert float(value) == float(weighed(top(START).outputs))
@@ -284,6 +285,7 @@ class _Moved(eqx.Module):
         return jnp.reshape(self.velocity(t), (1,)) + 0.0 * y
 
 
+@pytest.mark.exhaustive
 def test_gradients_by_the_points_of_a_long_table_are_weights_of_simpson_in_machine_code(monkeypatch):
     """Steps end at each fourth point: a step of the classical method is Simpson's rule on every second one."""
     monkeypatch.setattr(traced, "_expression", lambda *_: pytest.fail("It is a program of XLA."))

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.sampled(16)
 ALL = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @ALL
 def test_shapes_and_scales(case: Case):
     space = case.space
@@ -208,7 +208,7 @@ def test_a_hundred_moves_stay_on_the_space(case: Case):
         assert float(jnp.max(jnp.abs(after[name] - value))) <= 200 * EPS * unit, name
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @ALL
 def test_derivatives_are_finite_and_agree(case: Case):
     """Forward, reverse and second derivatives of move, rate and difference, at zero and away from it."""

@@ -89,6 +89,7 @@ def test_coordinates_are_chosen_through_products_and_powers():
     assert sp.with_coordinates(orbit, "exp") is orbit
 
 
+@pytest.mark.exhaustive
 def test_cayley_and_second_kind_are_the_maps_they_claim():
     """Against the matrix formula (1 - X/2)⁻¹(1 + X/2) and against the product of one-parameter subgroups."""
     theta = np.array([0.3, -0.8, 0.5, 1.0, 2.0, -1.0])

@@ -186,6 +186,7 @@ def plain_frames(path: Path, locked: bool = False) -> int | None:
         return None
 
 
+@pytest.mark.exhaustive
 def test_errors_of_the_disk_lose_nothing(tmp_path, spin_frames, crashing, monkeypatch):
     whole, plain = spin_frames(200), journaled_file.write_bytes
     for number in range(12):
@@ -212,6 +213,7 @@ def test_errors_of_the_disk_lose_nothing(tmp_path, spin_frames, crashing, monkey
         assert plain_frames(path) == 200
 
 
+@pytest.mark.exhaustive
 def test_a_run_on_a_full_disk_says_where_its_frames_are_and_goes_on(tmp_path, monkeypatch):
     plain, left, path = journaled_file.write_bytes, [10**9], tmp_path / "run.h5"
 
@@ -342,6 +344,7 @@ def test_a_file_that_another_program_has_changed_is_refused(tmp_path, spin_frame
         ph.load(path)
 
 
+@pytest.mark.exhaustive
 def test_a_run_is_read_while_it_is_written(tmp_path, spin_frames, monkeypatch):
     monkeypatch.setattr("polhode.storage.store._INTERVAL_S", 0.0)
     monkeypatch.setattr("polhode.storage.store._SHARE", 1e9)

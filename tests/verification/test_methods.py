@@ -32,14 +32,14 @@ def row(request):
     cells.forget()
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 def test_order(row):
     result = cells.orders(row)
     assert cells.keeps_order(row, result), result
     assert cells.is_machine_code() or jit.llvm is None
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(20)
 def test_promises(row):
     for quantity, (promise, verdict) in cells.promises(row).items():
         assert verdict == "kept", (quantity, promise)
@@ -86,7 +86,7 @@ def test_batches_are_loops(row):
     assert not cells.is_equal(row, cells.gap_of_batch(row, jax.tree.map(lambda x: x[::-1], result)))
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(18)
 def test_runs_that_go_on_have_the_bytes_of_those_that_never_stopped(row):
     assert cells.differing_bytes(row) == 0
 

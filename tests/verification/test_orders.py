@@ -48,6 +48,7 @@ def test_velocities_by_rk4_and_one_exponential_lose_order(tumbling):
     assert ph.studies.observed_order(T1 / counts, np.array(attitude), 1e-13) < 3.2
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("coordinates", ["exp", "cayley", "second-kind"])
 def test_order_in_other_coordinates(tumbling, coordinates):
     problem, exact = tumbling

@@ -99,6 +99,7 @@ def test_symbols_are_of_the_size_of_the_model(run):
     assert 0.05 < sizes[0][0] < 0.5
 
 
+@pytest.mark.exhaustive
 def test_symbols_widen_no_view_and_can_be_left_out(run, tmp_path):
     scene = scene_of(run)
     bare = scene.without_symbols()

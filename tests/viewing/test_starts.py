@@ -60,6 +60,7 @@ def test_a_start_that_does_not_fit_is_shown_as_it_was_given():
     server.close()
 
 
+@pytest.mark.exhaustive
 def test_starts_of_all_kinds_of_problems_are_pictures():
     for name in ("heavy-top", "torus", "rattleback"):
         start = ph.problems.get(name).start

@@ -61,7 +61,7 @@ def test_a_path_ends_at_its_limit_point_with_a_word(share: float, times: Any) ->
     assert np.all(result.path.state[0][:, 0] > near(0.999999))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("steps", [2, 3, 6])
 def test_load_steps_do_not_lead_to_the_far_branch(steps: int) -> None:
     with pytest.raises(EquilibriumError, match=r"path of equilibria ends at 83\..* % of the load"):
@@ -82,6 +82,7 @@ def test_inside_transformations_there_is_no_other_branch_either() -> None:
     assert np.isnan(both[0][1])
 
 
+@pytest.mark.exhaustive
 def test_paths_may_have_kinks_and_loads_may_jump() -> None:
     def force(t: Any, q: Any, v: Any) -> Any:
         # Beyond q = 0.37 a stop that is a thousand times as stiff.

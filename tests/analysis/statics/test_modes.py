@@ -172,6 +172,7 @@ def test_hanging_chain_has_the_frequencies_of_the_cable() -> None:
     np.testing.assert_allclose(errors[0] / errors[1], [4, 4], rtol=0.1)
 
 
+@pytest.mark.exhaustive
 def test_four_bar_vibrates_as_it_runs() -> None:
     # Two points on cranks from (0, 0) and (3, 0), a coupler between them.
     def constraints(t: Any, q: Any) -> Any:

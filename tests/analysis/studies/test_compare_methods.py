@@ -28,6 +28,7 @@ def test_orders_are_those_of_the_methods(comparison: ph.studies.Comparison) -> N
     assert measured["rkmk4"] == pytest.approx(4, abs=0.2)
 
 
+@pytest.mark.exhaustive
 def test_formulations_agree_and_the_table_is_tidy(comparison: ph.studies.Comparison) -> None:
     table = comparison.table()
     assert set(table.formulation) == {"SO3", "S3"}
