@@ -22,6 +22,9 @@ _SHIFTS, _CORRECTIONS = 2, 3
 _TURN = 1e-5
 """Angle by which normals turn to see edges: more than the error of a search for the nearest points."""
 
+_FINE_TURN = 1e-9
+"""The same along an edge that is known, which makes no more than round-off of round surfaces beside it."""
+
 _SHORTEST, _PARALLEL = 1e-3, 1e-6
 """Length relative to the size from which an edge counts, and the sine of edges up to which they are parallel."""
 
@@ -82,12 +85,11 @@ class _Edge(NamedTuple):
     def exists(self) -> Array:
         return self.along @ self.along > 0
 
-    def nearest(self, point: Vector, fallback: Vector) -> Vector:
-        """The point of the edge that is nearest to a point; `fallback` without an edge."""
-        way = self.end - self.start
-        square = way @ way
-        share = (point - self.start) @ way / jnp.where(square > 0, square, 1.0)
-        return jnp.where(self.exists, self.start + jnp.clip(share, 0.0, 1.0) * way, fallback)
+    def nearest(self, point: Vector, place: Vector) -> Vector:
+        """The point next to another one on the parallel through `place`, as long as the edge; `place` without one."""
+        start, end = (self.start - place) @ self.along, (self.end - place) @ self.along
+        share = jnp.clip((point - place) @ self.along, jnp.minimum(start, end), jnp.maximum(start, end))
+        return place + share * self.along
 
 
 class _Edges(NamedTuple):
@@ -101,19 +103,34 @@ class _Edges(NamedTuple):
 def _edges(difference: Difference, normal: Vector) -> _Edges:
     """The edges between which the farthest points jump as the normal turns a little."""
     t = tangent_of(normal)
-    sides = [difference.farthest(-(normal + turn * u)) for u in (t, cross(normal, t)) for turn in (_TURN, -_TURN)]
-    first = _edge([each.a for each in sides], difference.size)
-    second = _edge([each.b for each in sides], difference.size)
+    first, second = _two_edges(difference, normal, ((t, t), (cross(normal, t),) * 2), _TURN)
+    # What is round across its edge has others beside it: along the edge itself the jump is exact.
+    flat = normal - (normal @ first.along) * first.along
+    flat = flat - jnp.where(first.exists, 0.0, (flat @ second.along)) * second.along
+    first, second = _two_edges(difference, flat, ((first.along, second.along),), _FINE_TURN)
     across = cross(first.along, second.along)
     square = across @ across
     across = jnp.where(square > _PARALLEL**2, across, 0.0) / jnp.sqrt(jnp.where(square > 0, square, 1.0))
     return _Edges(first, second, jnp.where(across @ normal < 0, -across, across))
 
 
+def _two_edges(
+    difference: Difference, normal: Vector, directions: tuple[tuple[Vector, Vector], ...], turn: float
+) -> tuple[_Edge, _Edge]:
+    """The edges of both shapes, by turns along directions of their own."""
+    (x, R), (y, S) = difference.pose, difference.other
+    of_first = [x + R @ difference.first.support(R.T @ (normal + s * u)) for u, _ in directions for s in (turn, -turn)]
+    of_second = [
+        y + S @ difference.second.support(-(S.T @ (normal + s * u))) for _, u in directions for s in (turn, -turn)
+    ]
+    return _edge(of_first, difference.size), _edge(of_second, difference.size)
+
+
 def _edge(points: list[Vector], size: Array) -> _Edge:
-    ways = points[1] - points[0], points[3] - points[2]
-    longer = ways[1] @ ways[1] > ways[0] @ ways[0]
-    start, end = jnp.where(longer, points[2], points[0]), jnp.where(longer, points[3], points[1])
+    start, end = points[:2]
+    for first, last in zip(points[2::2], points[3::2], strict=True):
+        longer = (last - first) @ (last - first) > (end - start) @ (end - start)
+        start, end = jnp.where(longer, first, start), jnp.where(longer, last, end)
     square = (end - start) @ (end - start)
     exists = square > (_SHORTEST * size) ** 2
     return _Edge(start, end, jnp.where(exists, (end - start) / jnp.sqrt(jnp.where(exists, square, 1.0)), 0.0))
@@ -151,12 +168,10 @@ def _correct(difference: Difference, edges: _Edges, best: Separation) -> Separat
 def _middle(edges: _Edges, a: Vector, b: Vector, crosses: Array, known: Vector) -> Vector:
     """The middle between the nearest points; the one that is known where edges are parallel."""
     first, second = edges.first, edges.second
-    cosine, apart = first.along @ second.along, second.start - first.start
+    cosine, apart = first.along @ second.along, b - a
     sine = jnp.where(crosses, 1.0 - cosine * cosine, 1.0)
     share = first.along @ apart - cosine * (second.along @ apart)
-    on_first = first.start + share / sine * first.along
-    on_second = second.nearest(on_first, b)
-    on_first = jnp.where(crosses, on_first, first.nearest(b, a))
-    on_second = jnp.where(crosses, on_second, second.nearest(a, b))
+    on_first = jnp.where(crosses, a + share / sine * first.along, first.nearest(b, a))
+    on_second = second.nearest(jnp.where(crosses, on_first, a), b)
     both = first.exists & second.exists
     return jnp.where(both & ~crosses, known, 0.5 * (on_first + on_second))

@@ -28,6 +28,9 @@ _NOISE = 1e-10
 
 _ROUND_OFF = 8 * jnp.finfo(float).eps
 
+_SETTLES = 0.5
+"""Ratio of changes of two rounds up to which they converge well."""
+
 _SLIDE_ROUNDS, _MODE_ROUNDS = 6, 12
 """Rounds after which no contact begins to slide, and none changes its mode any more."""
 
@@ -128,6 +131,9 @@ def _advance(step: AlphaStep, last: AlphaRound) -> AlphaRound:
     may_slide = narrow(has_force, match.recall(jnp.where(last.slides, 1.0, 0.0)) > 0, last.number)
     kick = strike(step, at, smooth, jump, may_slide, match.recall(last.place.contacts.impulses))
     new = Unknowns(smooth.vdot, jump.jump, kick.kick, kick.rub)
+    # Friction that turns a body away from the place of its impact leads rounds to and fro.
+    damps = (last.number >= _MODE_ROUNDS) & (last.number % 3 == 2) & (last.change > _SETTLES * last.change_before)
+    new = jax.tree.map(lambda n, o: jnp.where(damps, 0.5 * (n + o), n), new, x)
     new_mode = _narrow(mode, _modes(kick, at.contacts.held), last.number)
     changes = (
         step.h * (new.vdot - x.vdot),
