@@ -109,7 +109,9 @@ def test_run_prints_tables_and_says_what_it_chose():
         assert word in " ".join(result.stdout.split())
 
 
-def test_quiet_is_quiet():
+def test_quiet_is_quiet(monkeypatch):
+    # An audit that nobody sees would evaluate the whole run.
+    monkeypatch.setattr(ph.Solution, "audit", lambda _: pytest.fail("audited"))
     result = call(*FAST, "--quiet")
     assert (result.exit_code, result.output) == (0, "")
 

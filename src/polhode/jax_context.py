@@ -77,11 +77,6 @@ def inside_transformation() -> bool:
 _OUTSIDE = None if IS_KNOWN else core.get_opaque_trace_state(convention="nnx")
 
 
-def evaluates_by(trace: EvaluatingTrace) -> bool:
-    """Whether that trace is the current one."""
-    return IS_KNOWN and trace_ctx.trace is trace
-
-
 def in_reverse_mode() -> bool:
     """Whether values are known, and only their derivatives are traced, in reverse mode.
 

@@ -20,6 +20,7 @@ from polhode.cli.output import (
 from polhode.printable import printable
 
 if TYPE_CHECKING:
+    from polhode.results.audit import Audit
     from polhode.solution.solution import Solution
 
 
@@ -60,13 +61,16 @@ def report(outcome: Outcome, out: Path | None, more: dict[str, Any], as_json: bo
     import polhode as ph
 
     solution = outcome.solution
-    summary = _summary(solution) | more
-    if as_json:
-        emit({**summary, "store": None if out is None else str(out)})
-    elif not quiet:
-        if "written_as" in summary:
-            say(f"  {summary['written_as']}")
-        _show(solution, summary, out)
+    # An audit takes a while, and evaluates the whole run.
+    audit = solution.audit() if as_json or not quiet else None
+    if audit is not None:
+        summary = _summary(solution, audit) | more
+        if as_json:
+            emit({**summary, "store": None if out is None else str(out)})
+        else:
+            if "written_as" in summary:
+                say(f"  {summary['written_as']}")
+            _show(solution, summary, audit, out)
     whole = solution.stats["result"] == ph.Result.successful
     message = "" if whole else outcome.message or f"{solution.stats['result'].message} {where_stored(out, solution)}"
     if outcome.signal is not None and (whole or outcome.signal != signal.SIGINT):
@@ -88,14 +92,14 @@ def where_stored(out: Path | None, solution: Solution) -> str:
     return f"It is stored in {out}.{go_on}"
 
 
-def _summary(solution: Solution) -> dict[str, Any]:
+def _summary(solution: Solution, audit: Audit) -> dict[str, Any]:
     """The object that `--json` prints."""
     import jax
     import numpy as np
 
     from polhode.result_codes import TIMES
 
-    meta, stats, audit = solution.meta, solution.stats, solution.audit()
+    meta, stats = solution.meta, solution.stats
     largest = {row.quantity: row.max_drift for row in audit.rows}
 
     def of(section: str) -> dict[str, float]:
@@ -130,7 +134,7 @@ def _time_of_a_step(stats: dict[str, Any]) -> float | None:
     return 1e6 * stats["wall_time_s"] / attempts if attempts and stats["wall_time_s"] >= _LONG_ENOUGH_S else None
 
 
-def _show(solution: Solution, summary: dict[str, Any], out: Path | None) -> None:
+def _show(solution: Solution, summary: dict[str, Any], audit: Audit, out: Path | None) -> None:
     from rich.markup import escape
     from rich.table import Table
 
@@ -143,7 +147,6 @@ def _show(solution: Solution, summary: dict[str, Any], out: Path | None) -> None
     for name, value in to_plain(summary["final"]).items():
         table.add_row(escape(name.replace("_", " ")), escape(number(value)))
     screen.print(table)
-    audit = solution.audit()
     screen.print(audit.to_rich())
     for remark in audit.remarks:
         screen.print(f"[bold yellow]{escape(remark)}[/]", highlight=False)

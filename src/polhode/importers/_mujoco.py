@@ -1,10 +1,26 @@
 """MuJoCo for the importers, typed as Any because its bindings have no types."""
 
+import importlib
+import os
 from typing import Any
 
-import mujoco as _mujoco
+from polhode._start import is_command
 
-mujoco: Any = _mujoco
+_WINDOWS = "MUJOCO_GL"
+
+
+def _load() -> Any:
+    """MuJoCo; in the command without its windows and renderers, which take half of the time to load."""
+    if not is_command() or _WINDOWS in os.environ:
+        return importlib.import_module("mujoco")
+    os.environ[_WINDOWS] = "disable"
+    try:
+        return importlib.import_module("mujoco")
+    finally:
+        del os.environ[_WINDOWS]
+
+
+mujoco: Any = _load()
 
 
 def is_disabled(model: Any, effect: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable
 from typing import Any
@@ -121,15 +122,24 @@ def is_function(value: Any) -> bool:
 
 def is_holder(node: Any) -> bool:
     """Whether a node of a tree holds functions or is one with its captured values."""
-    return isinstance(node, AbstractHolder | Closure)
+    return _holds(type(node))
+
+
+@functools.lru_cache(maxsize=4096)
+def _holds(kind: type) -> bool:
+    # Instances of Equinox's modules are looked for by abstract base classes: slowly, and trees have thousands of nodes.
+    return issubclass(kind, AbstractHolder | Closure)
 
 
 def _freeze(leaf: Any) -> Any:
-    if isinstance(leaf, AbstractHolder):
-        return leaf.refresh()
-    if isinstance(leaf, Closure):
-        return _close(leaf.identity.rebind(leaf.cells), leaf.identity.places)
+    if is_holder(leaf):
+        return leaf.refresh() if isinstance(leaf, AbstractHolder) else _renew(leaf)
     return _close(leaf) if is_function(leaf) else leaf
+
+
+def _renew(closure: Closure) -> Any:
+    """The closure with the values that its function currently captures."""
+    return _close(closure.identity.rebind(closure.cells), closure.identity.places)
 
 
 def _close(function: Any, places: tuple[int, ...] = ()) -> Any:

@@ -23,7 +23,6 @@ from polhode.compiler.primitives.row_loop import ROWS, on_arrays
 from polhode.jax_context import (
     IS_KNOWN,
     EvaluatingTrace,
-    evaluates_by,
     in_reverse_mode,
     inside_transformation,
     known_values_by,
@@ -82,8 +81,8 @@ def _evaluate(primitive: Any, args: Any, params: Any) -> list[jax.Array] | None:
 
 
 def array_of(x: np.ndarray) -> jax.Array:
-    """`jnp.asarray(x)` of values that won't change, without JAX's dispatch inside `eager_numpy`."""
-    return device_array(x) if evaluates_by(_TRACE) else jnp.asarray(x)
+    """`jnp.asarray(x)` of values that won't change, without JAX's dispatch, which compiles a program for each shape."""
+    return jnp.asarray(x) if inside_transformation() else device_array(x)
 
 
 def _is_here(x: Any) -> bool:
