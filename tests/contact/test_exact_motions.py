@@ -126,3 +126,80 @@ def test_a_rattleback_reverses_in_one_direction_only():
         spreads.append(np.ptp(energy(solution)) / energy(solution)[0])
     assert spreads[0] < 3e-4
     assert spreads[0] > 3.5 * spreads[1]
+
+
+METHODS = [("moreau", {}, 2e-4), ("rkmk54", {"rtol": 1e-9}, 1e-8)]
+
+
+def turn_of(method, options, problem):
+    return ph.simulate(problem, integrator=method, **options)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("method", "options", "error"), METHODS)
+def test_a_belt_takes_a_ball_along_against_rolling_friction(method, options, error):
+    """It slides, rolls backwards over the belt, and comes to rest on it."""
+    R, friction, arm, speed = 0.1, 0.3, 0.004, 1.5
+    rolls = speed / (G * (3.5 * friction - 2.5 * arm / R))
+    left, loss = friction * G * rolls - speed, arm * G / (1.4 * R)
+    rests = rolls - left / loss
+    way = 0.5 * friction * G * rolls**2 + (rests - rolls) * (speed + 0.5 * left) + 0.5 * speed
+    model = ph.Model(gravity=DOWN)
+    model.ground.add_shape(ph.shapes.Plane(name="belt"))
+    ball = model.add_body(mass=2.0, shape=ph.shapes.Sphere(R), position=(0, 0, R), name="ball")
+    model.add_contact(model.ground, ball, friction=friction, rolling=arm, surface_velocity=(speed, 0, 0))
+    end = turn_of(method, options, model.problem(t1=rests + 0.5, h=0.005)).bodies["ball"]
+    np.testing.assert_allclose(end.position[-1, 0], way, rtol=0, atol=error)
+    np.testing.assert_allclose(end.velocity[-1], (speed, 0, 0), rtol=0, atol=1e-12)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("method", "options", "error"), METHODS)
+def test_a_ladder_leaves_the_wall_at_two_thirds_of_its_height(method, options, error):
+    """Without friction it keeps the horizontal velocity that it has then."""
+    length, mass, start, rate, end = 2.0, 5.0, np.radians(70), -0.05, 0.01
+    c, s = np.cos(start), np.sin(start)
+    leaves = 2 / 3 * (s + rate**2 * length / (3 * G))
+    speed = 0.5 * length * leaves * np.sqrt(rate**2 + 3 * G / length * (s - leaves))
+    R = np.array([[-c, 0, -s], [0, 1, 0], [s, 0, -c]])
+    model = ph.Model(gravity=DOWN)
+    model.ground.add_shape(ph.shapes.Plane(name="floor"))
+    model.ground.add_shape(ph.shapes.Plane(normal=(1, 0, 0), name="wall"))
+    across = mass * length**2 / 12
+    ladder = model.add_body(
+        mass=mass, inertia=(0.1 * across, across, across), rotation=R, angular_velocity=(0, rate, 0), name="ladder",
+        position=(end + 0.5 * length * c, 0, end + 0.5 * length * s),
+        velocity=(-0.5 * length * s * rate, 0, 0.5 * length * c * rate),
+    )  # fmt: skip
+    for x in (-1, 1):
+        ladder.add_shape(ph.shapes.Sphere(end, position=(0.5 * x * length, 0, 0)))
+    model.contacts(friction=0.0)
+    run = turn_of(method, options, model.problem(t1=0.65, h=0.002))
+    np.testing.assert_allclose(run.bodies["ladder"].velocity[-1, 0], speed, rtol=0, atol=error)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("formulation", ["SO3xR3", "SE3"])
+@pytest.mark.parametrize(("method", "options", "error"), METHODS)
+def test_an_ellipsoid_rocks_as_one_coordinate_does(method, options, error, formulation):
+    a, c, mass, start = 0.2, 0.1, 3.0, 0.6
+    inertia = mass / 5 * (a * a + c * c)
+
+    def height(angle):
+        h = np.sqrt((a * np.sin(angle)) ** 2 + (c * np.cos(angle)) ** 2)
+        first = (a * a - c * c) * np.sin(angle) * np.cos(angle) / h
+        return h, first, ((a * a - c * c) * np.cos(2 * angle) - first**2) / h
+
+    def rate(t, y):
+        h, first, second = height(y[0])
+        lever, slope = inertia + mass * (h * h + first**2), mass * first * (h + second)
+        return [y[1], -(mass * G * first + slope * y[1] ** 2) / lever]
+
+    exact = solve_ivp(rate, (0, 1.0), [start, 0], rtol=1e-12, atol=1e-13).y[0, -1]
+    model = ph.Model(gravity=DOWN)
+    model.ground.add_shape(ph.shapes.Plane(name="floor"))
+    shape, place = ph.shapes.Ellipsoid((a, 0.15, c)), (0, 0, height(start)[0])
+    egg = model.add_body(mass=mass, shape=shape, position=place, rotation=about_y(start), name="egg")
+    model.add_contact(model.ground, egg, friction=2.0)
+    end = turn_of(method, options, model.problem(formulation, t1=1.0, h=0.0025)).bodies["egg"].rotation[-1]
+    np.testing.assert_allclose(np.arctan2(end[0, 2], end[2, 2]), exact, rtol=0, atol=error)

@@ -262,3 +262,25 @@ def test_a_ball_that_rolls_does_not_bounce_in_its_own_frame():
     np.testing.assert_allclose(run.bodies["ball"].position[:, 2], 0.1, atol=1e-12)
     np.testing.assert_allclose(run.contacts["floor", "ball"].normal_force, 2 * G, rtol=2e-3)
     assert abs(run.dissipated["impact"][-1]) < 1e-9
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("friction", [0.0, 0.4])
+@pytest.mark.parametrize(
+    "shape", [ph.shapes.Ellipsoid((0.2, 0.15, 0.1)), ph.shapes.Box((0.3, 0.2, 0.1))], ids=["ellipsoid", "box"]
+)
+def test_bodies_that_spin_hit_each_other(shape: Any, friction: float) -> None:
+    """Places and normals of edges turn with the end of the step, and friction turns the body away from them."""
+    model = ph.Model()
+    model.add_body(
+        mass=2.0, shape=ph.shapes.Box((0.4, 0.2, 0.2)), velocity=(1, 0, 0.1), angular_velocity=(1, 2, 0.5), name="a"
+    )
+    model.add_body(
+        mass=1.0, shape=shape, position=(0.8, 0.05, 0.02), velocity=(-1, 0.1, 0), angular_velocity=(0, 1, 3), name="b"
+    )
+    model.contacts(friction=friction, restitution=0.5)
+    for h in (0.01, 0.005, 0.0025):
+        solution = ph.simulate(model.problem(t1=0.4, h=h), integrator="generalized-alpha")
+        a, b = solution.bodies["a"].velocity, solution.bodies["b"].velocity
+        assert a[-1, 0] < 0.5
+        np.testing.assert_allclose(2 * a[-1] + b[-1], 2 * a[0] + b[0], rtol=0, atol=1e-12)

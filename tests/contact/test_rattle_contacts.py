@@ -152,6 +152,24 @@ def test_an_elastic_ball_keeps_its_energy_under_gravity():
     assert np.sum(np.diff(np.sign(speeds)) > 0) > 15
 
 
+def test_a_ball_that_grips_bounces_between_planes_as_its_laws_say():
+    """Impulses act at its surface, wherever the ball is when the step begins."""
+    R, e, grip, inertia = 0.1, 0.9, 0.7, 0.4 * 0.1**2
+    model = on_floor(
+        ph.shapes.Sphere(R), (0, 0, 0), {"friction": 1e4, "restitution": e, "tangential_restitution": grip},
+        mass=1.0, position=(0, 0, 0.3), velocity=(1, 0.4, 2), angular_velocity=(3, -5, 2),
+    )  # fmt: skip
+    model.ground.add_shape(ph.shapes.Plane(normal=(0, 0, -1), position=(0, 0, 1), name="ceiling"))
+    last = run(model, 1.0, 0.01).bodies["body"]
+    v, w = np.array([1.0, 0.4, 2.0]), np.array([3.0, -5.0, 2.0])
+    for arm in (np.array([0, 0, R]), np.array([0, 0, -R])):
+        slip = (v + np.cross(w, arm)) * [1, 1, 0]
+        impulse = -(1 + grip) * slip / (1 + R * R / inertia)
+        v, w = (v + impulse) * [1, 1, -e], w + np.cross(arm, impulse) / inertia
+    np.testing.assert_allclose(last.velocity[-1], v, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(last.rotation[-1] @ last.angular_velocity[-1], w, rtol=0, atol=1e-11)
+
+
 def tumbling(restitution):
     model = on_floor(
         ph.shapes.Box((0.2, 0.2, 0.2)), (0, 0, 0), {"friction": 0.0, "restitution": restitution}, mass=1.0,
