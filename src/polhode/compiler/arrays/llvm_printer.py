@@ -139,8 +139,8 @@ class _Printer(AbstractPrinter):
         self.w.store(target, position, type_of(s.value), self.operand(s.value), self._access)
 
     def divide(self, s: DivMod) -> None:
-        # By a product, which code compiled quickly would leave to instructions ten times as slow. It is exact below 2³¹,
-        # more elements than memory has room for.
+        # By a product: code that is compiled quickly has divisions otherwise, which are ten times as slow. It is exact
+        # below 2³¹, and no array has so many elements.
         w, dividend, shift = self.w, self.operand(s.dividend), 31 + s.divisor.bit_length()
         product = w.value(f"mul i64 {dividend}, {-(-(1 << shift) // s.divisor)}")
         quotient = w.value(f"lshr i64 {product}, {shift}")
