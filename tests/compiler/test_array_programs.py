@@ -20,6 +20,7 @@ from polhode.compiler.loops.row_map import RowMap
 from polhode.compiler.loops.scan import Carry, Constants, Rows, Scan
 from polhode.compiler.numpy.interpreter import from_jaxpr
 from polhode.compiler.trace import on_scalars, trace
+from polhode.contact.elimination import eliminate
 
 N = 53
 """No multiple of the number of lanes."""
@@ -218,6 +219,26 @@ def test_the_results_are_those_of_numpy(name):
         for a, b in zip(results, _numpy_results(function, X[k], WHERE[k]), strict=True):
             assert (a.shape[1:], a.dtype) == (b.shape, b.dtype)
             np.testing.assert_allclose(a[k], b, rtol=1e-13, atol=1e-13)
+
+
+def test_full_matrices_are_eliminated_in_memory():
+    """Also where unknowns are coupled with nothing; indices that are split by division are those of NumPy."""
+    n = 30
+
+    def function(x, where):
+        used = where[0, :n] % 3 > 0
+        a = jnp.where(used & used[:, None], jnp.sin(jnp.outer(x[:n], x[-n:])), 0.0) + 3 * jnp.eye(n)
+        solve, smallest = eliminate(a)
+        return a, solve(x[:n]), smallest, x[:52].reshape(4, 13).T.reshape(26, 2), (2 * x[:52]).reshape(13, 4)
+
+    a, solution, smallest, split, whole = (x[0] for x in _compile_on_arrays(function)((), (X[:1], WHERE[:1])))
+    alone = np.count_nonzero(a, axis=1) == 1
+    assert 0 < np.count_nonzero(alone) < n - 10
+    np.testing.assert_allclose(solution, np.linalg.solve(a, X[0, :n]), rtol=1e-12)
+    np.testing.assert_array_equal(solution[alone], X[0, :n][alone] * (1 / np.float64(3)))
+    np.testing.assert_allclose(smallest, _numpy_results(function, X[0], WHERE[0])[2], rtol=1e-13)
+    np.testing.assert_array_equal(split, X[0, :52].reshape(4, 13).T.reshape(26, 2))
+    np.testing.assert_array_equal(whole, 2 * X[0, :52].reshape(13, 4))
 
 
 @pytest.mark.parametrize("code", [ArrayLoopCode, ScalarLoopCode])

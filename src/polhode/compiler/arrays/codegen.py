@@ -10,6 +10,7 @@ from polhode.compiler.arrays.array_builder import ArrayBuilder, places
 from polhode.compiler.arrays.array_ir import Block, Place, Pointer, Scalar, Switch
 from polhode.compiler.arrays.block_builder import INTEGER, TRUTH
 from polhode.compiler.arrays.elementwise import build_elements
+from polhode.compiler.arrays.elimination import factorise
 from polhode.compiler.arrays.flat_program import flatten, parts_of_while
 from polhode.compiler.arrays.fusion import Kernel, Schedule, axes, is_long
 from polhode.compiler.arrays.loop_carry import LoopCarry
@@ -189,6 +190,14 @@ class _CodeGenerator:
     def _sort(self, e: Equation, x: Arrays) -> Arrays:
         return list(sort_by_key(self.k, e, list(map(self.b.materialise, x)), self.b.copy))
 
+    def _eliminate(self, e: Equation, x: Arrays) -> Arrays:
+        (v,) = e.outputs
+        to = self._take_ownership(v, dense(self.k.space(v.size), v.shape, v.dtype))
+        self.b.copy(x[0], to)
+        with self.k.scope():
+            factorise(self.k, to.pointer, len(e.params["plan"].paths))
+        return [to]
+
     def _cond(self, e: Equation, x: Arrays) -> Arrays:
         which, *operands = x
         branches = [flatten(c) for c in e.params["branches"]]
@@ -289,5 +298,6 @@ _STANDALONE: dict[str, Callable[[_CodeGenerator, Equation, Arrays], Arrays]] = {
     "scan": _CodeGenerator._scan,
     "cond": _CodeGenerator._cond,
     "sort": _CodeGenerator._sort,
+    "elimination": _CodeGenerator._eliminate,
     "placed": _CodeGenerator._place,
 }

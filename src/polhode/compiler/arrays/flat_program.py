@@ -17,6 +17,7 @@ from polhode.compiler.jaxprs import LINEAR_SOLVE, solve_program
 from polhode.compiler.llvm.types import UnsupportedNativeOperation
 from polhode.compiler.normaliser import AbstractNormaliser, kind, live_equations
 from polhode.compiler.numpy.interpreter import fold
+from polhode.compiler.primitives.elimination import ELIMINATION
 
 _UINT32 = np.dtype(np.uint32)
 _MODULAR = frozenset(["add", "sub", "mul", "convert_element_type"])
@@ -114,6 +115,10 @@ class _Normaliser(AbstractNormaliser):
             raise UnsupportedNativeOperation("what JAX traces")
         values = np.asarray(value)
         return super().constant(values.astype(_storage_dtype(values.dtype), copy=False))
+
+    def inlines(self, eqn: Any) -> bool:
+        # Programs for trees know which entries are zero.
+        return eqn.primitive is not ELIMINATION or not eqn.params["plan"].is_full
 
     def fold(self, eqn: Any, inputs: list[Any]) -> list[np.ndarray] | None:
         return None if any(v.aval.dtype == _UINT32 for v in eqn.outvars) else fold(eqn, inputs)

@@ -10,7 +10,7 @@ VIEWS = frozenset(
 )
 """Operations that are index maps, without computation."""
 
-STANDALONE = frozenset(("while", "scan", "cond", "sort", "placed", "scatter", *SCATTERS))
+STANDALONE = frozenset(("while", "scan", "cond", "sort", "elimination", "placed", "scatter", *SCATTERS))
 """Operations that are not fused with others, and work on arrays in memory."""
 
 MAX_UNROLLED_REDUCTION = 16

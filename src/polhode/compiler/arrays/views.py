@@ -10,7 +10,7 @@ import numpy as np
 from polhode.compiler.array_program import Equation
 from polhode.compiler.arrays.array_ir import Index, Place, Scalar
 from polhode.compiler.arrays.block_builder import BlockBuilder
-from polhode.compiler.arrays.operands import AbstractArray, View
+from polhode.compiler.arrays.operands import AbstractArray, Buffer, View, dense
 
 Reader = Callable[[BlockBuilder, Place], Scalar]
 
@@ -40,6 +40,9 @@ def _reshape(e: Equation, x: list[AbstractArray]) -> Reader:
             return a.at(k, tuple(0 if n == 1 else place[next(axes)] for n in a.shape))
 
         return among
+    if isinstance(a, Buffer) and a.is_dense:
+        # Without divisions.
+        return dense(a.pointer, shape, a.dtype).at
 
     def anywhere(k: BlockBuilder, place: Place) -> Scalar:
         number: Index = 0

@@ -46,6 +46,11 @@ class Elimination:
         return len(self.paths)
 
     @property
+    def is_full(self) -> bool:
+        """Whether all that come before an unknown carry it, so that no entry is known to be zero."""
+        return all(path == tuple(range(k)) for k, path in enumerate(self.paths))
+
+    @property
     def longest(self) -> int:
         return max(map(len, self.paths))
 
