@@ -83,11 +83,21 @@ def _room(model: ModelParts, count: int) -> int:
 
 
 def default_room(model: ModelParts) -> int:
-    """Contacts for which there is room where the model doesn't say: four for each free body, and four."""
+    """Contacts for which there is room where the model doesn't say: four for each free body, and four.
+
+    Besides one for each body with shapes that hangs on a joint, where such bodies touch each other: machines that fall
+    and chains that are piled up.
+    """
     # Inertias of rotors are bodies that touch nothing.
     bodies = sum(body.kind != "coordinate" for body in model.bodies)
     roots = bodies - sum(_carries(part) for _, part in model.parts)
-    return _BASE_ROOM + _ROOM_OF_A_BODY * max(1, roots)
+    links = min(bodies - roots, sum(bool(body.shapes) for body in model.bodies)) if _has_general_rule(model) else 0
+    return _BASE_ROOM + _ROOM_OF_A_BODY * max(1, roots) + links
+
+
+def _has_general_rule(model: ModelParts) -> bool:
+    """Whether bodies touch each other, and not the ground alone."""
+    return any(rule.law == "rigid" and rule.first is None and not rule.of_rods for rule in model.contact_rules)
 
 
 def _carries(part: Any) -> bool:
