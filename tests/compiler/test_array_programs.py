@@ -140,6 +140,11 @@ PROGRAMS = {
     "sums of what was picked": lambda x, where: (jnp.sum(x[where], axis=0) + x, jnp.sum(jnp.sin(x)[where] ** 2)),
     "means": lambda x, where: x[where[0]] - jnp.mean(x),
     "extremes": lambda x, where: (jnp.max(x[where]), jnp.min(x[where], axis=1), jnp.argmax(x[where[:, :1]], axis=0)),
+    "places of extremes": lambda x, where: (
+        jnp.argmax(x[where], axis=1),
+        jnp.argmin(jnp.where(where % 7 == 3, jnp.nan, x[where]), axis=1),
+        jnp.argmin(jnp.zeros_like(x)),
+    ),
     "short extremes": lambda x, where: (
         lambda y: (
             jnp.max(y),

@@ -22,13 +22,32 @@ def rewrite(eqn: Any) -> core.ClosedJaxpr | None:
         return _REWRITES[name](eqn)
     if name in DECOMPOSITIONS and not eqn.params.keys().isdisjoint(("axis", "axes")):
         axes = eqn.params.get("axes") or (eqn.params["axis"],)
-        return decompose(eqn) if _is_short(eqn, axes) else None
+        if _is_short(eqn, axes):
+            return decompose(eqn)
+        return _trace(_POSITIONS[name](axes[0], eqn.params["index_dtype"]), eqn) if name in _POSITIONS else None
     return merge_loops(eqn) if is_batch_of_loops(eqn) else None
 
 
 def _is_short(eqn: Any, axes: Sequence[int]) -> bool:
     """Whether the first operand has few elements along these axes."""
     return math.prod(eqn.invars[0].aval.shape[d] for d in axes) <= MAX_UNROLLED_REDUCTION
+
+
+def _position_of(best: Callable[..., jax.Array]) -> Callable[[int, Any], Callable[[jax.Array], jax.Array]]:
+    """The position of the largest or smallest element; the first NaN counts as such."""
+
+    def along(axis: int, dtype: Any) -> Callable[[jax.Array], jax.Array]:
+        def position(x: jax.Array) -> jax.Array:
+            no_number = x != x
+            found = jnp.where(jnp.any(no_number, axis, keepdims=True), no_number, x == best(x, axis, keepdims=True))
+            return jnp.min(jnp.where(found, jax.lax.broadcasted_iota(dtype, x.shape, axis), x.shape[axis] - 1), axis)
+
+        return position
+
+    return along
+
+
+_POSITIONS = {"argmax": _position_of(jnp.max), "argmin": _position_of(jnp.min)}
 
 
 def _products(eqn: Any) -> core.ClosedJaxpr:

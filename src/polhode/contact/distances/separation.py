@@ -101,39 +101,48 @@ class _Edges(NamedTuple):
 
 
 def _edges(difference: Difference, normal: Vector) -> _Edges:
-    """The edges between which the farthest points jump as the normal turns a little."""
+    """The edges between which the farthest points jump as the normal turns a little.
+
+    What is round across its edge has others beside it, unless the normal turns along the edge itself: so the third turn
+    is along what the first two have found.
+    """
     t = tangent_of(normal)
-    first, second = _two_edges(difference, normal, ((t, t), (cross(normal, t),) * 2), _TURN)
-    # What is round across its edge has others beside it: along the edge itself the jump is exact.
-    flat = normal - (normal @ first.along) * first.along
-    flat = flat - jnp.where(first.exists, 0.0, (flat @ second.along)) * second.along
-    first, second = _two_edges(difference, flat, ((first.along, second.along),), _FINE_TURN)
+    none = _Edge(jnp.zeros(3), jnp.zeros(3), jnp.zeros(3))
+
+    def look(k: Array, edges: tuple[_Edge, _Edge]) -> tuple[_Edge, _Edge]:
+        first, second = edges
+        last, side = k == 2, jnp.where(k == 0, t, cross(normal, t))
+        turn = jnp.where(last, _FINE_TURN, _TURN)
+        flat = normal - (normal @ first.along) * first.along
+        flat = flat - jnp.where(first.exists, 0.0, flat @ second.along) * second.along
+        middle = jnp.where(last, flat, normal)
+        (x, R), (y, S) = difference.pose, difference.other
+        u, w = R.T @ middle, -(S.T @ middle)
+        by_u = turn * (R.T @ jnp.where(last, first.along, side))
+        by_w = turn * (S.T @ jnp.where(last, second.along, side))
+        a, b = difference.first, difference.second
+        new_first = _edge(x + R @ a.support(u + by_u), x + R @ a.support(u - by_u), difference.size)
+        new_second = _edge(y + S @ b.support(w + by_w), y + S @ b.support(w - by_w), difference.size)
+        return _longer(first, new_first, last), _longer(second, new_second, last)
+
+    first, second = jax.lax.fori_loop(0, 3, look, (none, none))
     across = cross(first.along, second.along)
     square = across @ across
     across = jnp.where(square > _PARALLEL**2, across, 0.0) / jnp.sqrt(jnp.where(square > 0, square, 1.0))
     return _Edges(first, second, jnp.where(across @ normal < 0, -across, across))
 
 
-def _two_edges(
-    difference: Difference, normal: Vector, directions: tuple[tuple[Vector, Vector], ...], turn: float
-) -> tuple[_Edge, _Edge]:
-    """The edges of both shapes, by turns along directions of their own."""
-    (x, R), (y, S) = difference.pose, difference.other
-    of_first = [x + R @ difference.first.support(R.T @ (normal + s * u)) for u, _ in directions for s in (turn, -turn)]
-    of_second = [
-        y + S @ difference.second.support(-(S.T @ (normal + s * u))) for _, u in directions for s in (turn, -turn)
-    ]
-    return _edge(of_first, difference.size), _edge(of_second, difference.size)
-
-
-def _edge(points: list[Vector], size: Array) -> _Edge:
-    start, end = points[:2]
-    for first, last in zip(points[2::2], points[3::2], strict=True):
-        longer = (last - first) @ (last - first) > (end - start) @ (end - start)
-        start, end = jnp.where(longer, first, start), jnp.where(longer, last, end)
+def _edge(start: Vector, end: Vector, size: Array) -> _Edge:
     square = (end - start) @ (end - start)
     exists = square > (_SHORTEST * size) ** 2
     return _Edge(start, end, jnp.where(exists, (end - start) / jnp.sqrt(jnp.where(exists, square, 1.0)), 0.0))
+
+
+def _longer(old: _Edge, new: _Edge, last: Array) -> _Edge:
+    """The longer edge; the last one takes the place of one that exists."""
+    way, before = new.end - new.start, old.end - old.start
+    takes = jnp.where(last, old.exists, way @ way > before @ before)
+    return jax.tree.map(lambda n, o: jnp.where(takes, n, o), new, old)
 
 
 def _correct(difference: Difference, edges: _Edges, best: Separation) -> Separation:
