@@ -39,8 +39,8 @@ def _position_of(best: Callable[..., jax.Array]) -> Callable[[int, Any], Callabl
     def along(axis: int, dtype: Any) -> Callable[[jax.Array], jax.Array]:
         def position(x: jax.Array) -> jax.Array:
             no_number = x != x
-            found = jnp.where(jnp.any(no_number, axis, keepdims=True), no_number, x == best(x, axis, keepdims=True))
-            return jnp.min(jnp.where(found, jax.lax.broadcasted_iota(dtype, x.shape, axis), x.shape[axis] - 1), axis)
+            is_best = jnp.where(jnp.any(no_number, axis, keepdims=True), no_number, x == best(x, axis, keepdims=True))
+            return jnp.min(jnp.where(is_best, jax.lax.broadcasted_iota(dtype, x.shape, axis), x.shape[axis] - 1), axis)
 
         return position
 

@@ -171,8 +171,8 @@ def _correct(difference: Difference, edges: _Edges, best: Separation) -> Separat
     return jax.tree.map(lambda n, o: jnp.where(admits, n, o), new, best)
 
 
-def _middle(edges: _Edges, a: Vector, b: Vector, crosses: Array, known: Vector) -> Vector:
-    """The middle between the nearest points; the one that is known where edges are parallel."""
+def _middle(edges: _Edges, a: Vector, b: Vector, crosses: Array, old: Vector) -> Vector:
+    """The middle between the nearest points; the old one where edges are parallel."""
     first, second = edges.first, edges.second
     cosine, apart = first.along @ second.along, b - a
     sine = jnp.where(crosses, 1.0 - cosine * cosine, 1.0)
@@ -180,4 +180,4 @@ def _middle(edges: _Edges, a: Vector, b: Vector, crosses: Array, known: Vector) 
     on_first = jnp.where(crosses, a + share / sine * first.along, first.nearest(b, a))
     on_second = second.nearest(jnp.where(crosses, on_first, a), b)
     both = first.exists & second.exists
-    return jnp.where(both & ~crosses, known, 0.5 * (on_first + on_second))
+    return jnp.where(both & ~crosses, old, 0.5 * (on_first + on_second))
