@@ -11,7 +11,7 @@ from jaxtyping import Array
 from polhode.contact.distances.capsules import rods
 from polhode.contact.distances.contact_points import APART, ContactPoints, join, single, tangent_of, use_where
 from polhode.contact.distances.difference import Difference
-from polhode.contact.distances.face_overlap import overlap
+from polhode.contact.distances.face_overlap import edge_distances, overlap
 from polhode.contact.distances.patch import Candidates, spread
 from polhode.contact.distances.separation import Separation, separate
 from polhode.contact.shapes.capsule import Capsule
@@ -103,21 +103,30 @@ def _patch(difference: Difference, best: Separation) -> _Patch:
     gaps, data, features = spread(Candidates(gaps, common.places, ties, common.feature, data), size)
     local = jnp.stack((data[:, 0], data[:, 1], 0.5 * jnp.where(gaps < 0.5 * APART, gaps, 0.0)), axis=1)
     rows = lambda e: jnp.broadcast_to(e, (4, 3))  # noqa: E731
-    normal = jnp.where(takes_second, -w, w)
-    points = ContactPoints(gaps, origin + local @ axes.T, rows(normal), rows(u), features.astype(jnp.int32))
-    # Round shapes reach below the corners of their faces.
     lowest = jnp.where(takes_second, difference.farthest(w).a, difference.farthest(-w).b)
-    depth = w @ (lowest - origin)
-    rounder = jnp.where(jnp.arange(4) == 0, depth < gaps[0] - _FACING * size, False)
-    round_point = single(depth, lowest - 0.5 * depth * w, normal, u, 1 << 22)
+    depth, flush = w @ (lowest - origin), _FACING * size
+    separates = jax.lax.stop_gradient(depth) > best.gap - flush
+    # A round side that is longer than the face tilts it: the best direction is across that side then.
+    cosine = jnp.maximum(*cosines)
+    tilts = ~separates & ~incident.flat & (jax.lax.stop_gradient(gaps[0] * cosine) > best.gap - flush)
+    side = incident.corners[-1] - incident.corners[0]
+    side = jnp.where(incident.flat, 0.0, unit_or(side, jnp.zeros(3)))
+    across = unit_or(w - (w @ side) * side, w)
+    fixed = jax.lax.stop_gradient(pose[1])
+    normal = jnp.where(tilts, pose[1] @ (fixed.T @ best.normal), jnp.where(takes_second, -across, across))
+    tangent = unit_or(u - (u @ normal) * normal, tangent_of(normal))
+    points = ContactPoints(gaps, origin + local @ axes.T, rows(normal), rows(tangent), features.astype(jnp.int32))
+    # Round shapes reach below the corners of their faces.
+    over = jnp.min(edge_distances(flat[:, :2], ((lowest - origin) @ axes)[None, :2])) > -flush
+    rounder = jnp.where(jnp.arange(4) == 0, over & (depth < gaps[0] - flush), False)
+    round_point = single(depth, lowest - 0.5 * depth * w, normal, tangent, 1 << 22)
     points = ContactPoints(
         *(
             jnp.where(jnp.reshape(rounder, (4,) + (1,) * (p.ndim - 1)), r, p)
             for r, p in zip(round_point, points, strict=True)
         )
     )
-    cosine = jnp.maximum(*cosines)
-    return _Patch(points, (cosine > 0.9) & (jax.lax.stop_gradient(depth) > best.gap - _FACING * size))
+    return _Patch(points, (cosine > 0.9) & (separates | tilts))
 
 
 def _in_space(face: Face, pose: Pose) -> Face:

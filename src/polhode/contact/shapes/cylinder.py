@@ -60,7 +60,9 @@ class Cylinder(AbstractConvex):
         side = jnp.stack((direction[0], direction[1], jnp.zeros_like(up)))
         line = self.radius * unit_or(side, _EAST) + self.half * UP * _ENDS[:, None]
         corners = jnp.where(caps, ring + self.half * up * UP, line)
-        return Face(corners, jnp.where(caps, up * UP, direction), caps, jnp.arange(8) + jnp.where(caps, 0, 8))
+        # There and back along a line is the same edge.
+        number = jnp.where(caps, jnp.arange(8), 8 + jnp.arange(8) // 4)
+        return Face(corners, jnp.where(caps, up * UP, direction), caps, number)
 
     def _volume_properties(self) -> tuple[Array, Array, Array]:
         r, length = self.radius, self.length
