@@ -91,9 +91,10 @@ class DrivenString(AbstractEffort):
 class Tendon(AbstractJointForce):
     r"""A massless string without friction through points of bodies, which pulls only.
 
-    Beyond the length L its tension is $\max(k\delta + d\min(\delta/\delta_0, 1)\dot\delta, 0)$ with $\delta = \ell - L$,
-    shorter it is slack; a `force` adds to that. In a branch of a pulley the tension is divided by its divisor. A string
-    that can't stretch is `forces.JointStops` along a `joints.StringLength`, which all other forces of joints take too.
+    With $\delta = \ell - L$ its tension is $\max(k\delta + d\min(\delta/\delta_0, 1)\dot\delta, 0)$ where it is longer
+    than L; shorter it is slack. A `force` adds to that. In a branch of a pulley the tension is divided by its divisor.
+    A string that can't stretch is `forces.JointStops` along a `joints.StringLength`, which all other forces of joints
+    take too.
 
     In `run.forces`, `effort` is minus the tension, `length` is ℓ, `elongation` ℓ - L, less than zero where it is slack.
 

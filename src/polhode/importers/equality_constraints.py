@@ -148,6 +148,7 @@ def _add_tendon(construction: Construction, records: list[FileJoint], i: int, na
     for length in (follower, leader):
         if isinstance(length, str):
             return length or "there is no length between two bodies to hold"
-    assert not isinstance(follower, str) and not isinstance(leader, str)
+    assert not isinstance(follower, str)
+    assert not isinstance(leader, str)
     _couple(construction, follower, leader, [float(m.tendon_length0[number]) for number in numbers], coefficients, name)
     return ""

@@ -48,9 +48,9 @@ def add_straight_spring(
     construction: Construction, tendon: int, rest: float, stiffness: float, damping: float, name: str
 ) -> None:
     """Adds the spring and damper of a tendon between two sites of different bodies."""
-    ends, points = _ends(construction, tendon)
+    (first, second), (start, end) = _ends(construction, tendon)
     free = construction.free_name(name, "tendon")
-    construction.model.add(SpringDamper(*ends, *points, stiffness, damping, rest, name=free))
+    construction.model.add(SpringDamper(first, second, start, end, stiffness, damping, rest, name=free))
 
 
 def is_straight(m: Any, tendon: int) -> bool:

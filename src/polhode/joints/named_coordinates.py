@@ -65,6 +65,11 @@ class AbstractMeasured(abc.ABC):
         """The name that `carrier` has for a relative coordinate; the name may be left out if there is only one."""
         return next(iter(self.coordinates())) if name is None else name
 
+    def at_start(self, name: str, t0: Any) -> Any:
+        """A coordinate at the start of a model whose time is then t0, turns included."""
+        del t0
+        return self.initial(name)
+
     def coordinates(self) -> dict[str, AbstractRelativeCoordinate]:
         """Relative coordinates that the joint leaves free, by name: "angle", "displacement", …"""
         return {}
@@ -146,11 +151,6 @@ class AbstractMeasuredPair(AbstractMeasured):
     def driven_coordinates(self) -> dict[str, AbstractRelativeCoordinate]:
         """Relative coordinates that the joint moves as a function of time, by name; none unless overridden."""
         return {}
-
-    def at_start(self, name: str, t0: Any) -> Any:
-        """A coordinate at the start of a model whose time is then t0, turns included."""
-        del t0
-        return self.initial(name)
 
     def joint_coordinate(self, system: Any, q: Any, name: str | None = None) -> Float[Array, ""] | None:
         part = self.carrier

@@ -104,9 +104,9 @@ class Wrap:
     - `radius`.
     - `position`: of the centre, or a point of the axis, in the inertial frame at the initial time.
     - `axis`: of a cylinder, which has no ends; None for a sphere.
-    - `side`: a point outside, in the inertial frame at the initial time and fixed to the body. The string goes around on
-      that side, also where another way is shorter or straight. Its length jumps if a straight string is moved over to
-      the other side. None for the shortest way.
+    - `side`: a point outside of the surface, in the inertial frame at the initial time and fixed to the body. The
+      string goes around on that side: it never crosses the ray from the axis or the centre that is opposite to it, also
+      where another way is shorter. If an end goes over that ray, its length jumps. None for the shortest way.
     """
 
     body: Body
@@ -172,10 +172,8 @@ class StringLength(AbstractMeasured):
     def __post_init__(self) -> None:
         _check_points(self, self.points)
         if len(self.bodies) < 2:
-            raise ValueError(
-                f"A string needs points of two bodies at least, and `points` has those of {short_repr(self.bodies[0])} "
-                "alone: its length can't change."
-            )
+            names = ", ".join(short_repr(body) for body in self.bodies)
+            raise ValueError(f"A string needs points of two bodies, and `points` has those of {names} alone.")
         self.coordinate()
 
     @property
@@ -222,8 +220,8 @@ class StringLength(AbstractMeasured):
 
 def _check_points(part: StringLength, points: Any) -> None:
     """Raises ValueError unless they are branches of two points at least, with one `Wrap` at most between points."""
-    items = checks.as_list("points", points, "pairs (body, point), `Wrap` and `Pulley`")
-    kinds = "".join("p" if isinstance(x, Pulley) else "w" if isinstance(x, Wrap) else "x" for x in items)
+    items: list[Any] = checks.as_list("points", points, "pairs (body, point), `Wrap` and `Pulley`")
+    kinds = "".join("p" if isinstance(item, Pulley) else "w" if isinstance(item, Wrap) else "x" for item in items)
     for item, kind in zip(items, kinds, strict=True):
         if kind == "x":
             if not isinstance(item, tuple | list) or len(item) != 2:
@@ -231,7 +229,7 @@ def _check_points(part: StringLength, points: Any) -> None:
                     "`points` of a string must be pairs (body, point), `joints.Wrap` and `joints.Pulley`, got "
                     f"{short_repr(item)}."
                 )
-            check_body(part, "points", item[0])
+            check_body(part, "points", tuple(item)[0])
     for branch in kinds.removeprefix("p").split("p"):
         if branch.count("x") < 2:
             raise ValueError(

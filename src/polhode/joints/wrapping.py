@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -78,40 +77,25 @@ def length_around(
 ) -> Float[Array, ""]:
     """The length of a string in a plane from a to b around a circle about the origin.
 
-    It is straight if an end is inside, or if the straight line passes the circle, on the `side` if there is one. Its
-    derivatives along a and b are unit tangents, continuous where it begins to touch. Around a given side it jumps
-    where a straight line comes over to the other side without touching.
+    It is straight if an end is inside, or if the straight line passes the circle. With a `side` it doesn't cross the
+    ray from the origin that is opposite to that. Its derivatives along a and b are unit tangents, continuous where it
+    begins to touch. It jumps where an end goes over that ray; without a side it has a kink where both ways are as long.
     """
     outside = (a @ a > radius**2) & (b @ b > radius**2)
     straight = norm(b - a)
     # Numbers of a way that is not taken have to be finite as well.
     a, b = jnp.where(outside, a, 2 * radius * _AHEAD), jnp.where(outside, b, 2 * radius * _AHEAD)
     legs = jnp.sqrt(a @ a - radius**2), jnp.sqrt(b @ b - radius**2)
-    spans = jnp.arctan2(legs[0], radius), jnp.arctan2(legs[1], radius)
-    turn = jnp.arctan2(a[0] * b[1] - a[1] * b[0], a @ b)
-    arc = jnp.abs(turn) - (spans[0] + spans[1])
-    touches = arc > 0
+    turn = _angle(a, b)
     if side is not None:
-        arc, touches = _arc_on_side(a, b, turn, spans, side, touches)
-    return jnp.where(outside & touches, legs[0] + radius * arc + legs[1], straight)
+        # The same up to full turns.
+        turn += 2 * np.pi * jnp.round((_angle(side, b) - _angle(side, a) - turn) / (2 * np.pi))
+    arc = jnp.abs(turn) - jnp.arctan2(legs[0], radius) - jnp.arctan2(legs[1], radius)
+    return jnp.where(outside & (arc > 0), legs[0] + radius * arc + legs[1], straight)
 
 
 _AHEAD = np.array([1.0, 0.0])
 
 
-def _arc_on_side(a: Array, b: Array, turn: Array, spans: tuple[Array, Array], side: Array, blocked: Array) -> Any:
-    """The angle of the arc on a side, and whether there is one; `blocked`: whether a straight line isn't possible."""
-    turns = jnp.where(turn < 0, turn + 2 * np.pi, turn), jnp.where(turn < 0, -turn, 2 * np.pi - turn)
-    arcs = tuple(angle - (spans[0] + spans[1]) for angle in turns)
-    # Towards the middles of both arcs.
-    towards = tuple(side @ _turned(a, sense * (spans[0] + 0.5 * arc)) for arc, sense in zip(arcs, (1, -1), strict=True))
-    first = (arcs[0] >= 0) & ((arcs[1] < 0) | (towards[0] >= towards[1]))
-    d = b - a
-    square = d @ d
-    part = jnp.clip(-(a @ d) / jnp.where(square > 0, square, 1.0), 0.0, 1.0)
-    return jnp.where(first, *arcs), blocked | (side @ (a + part * d) < 0)
-
-
-def _turned(a: Array, angle: Array) -> Array:
-    c, s = jnp.cos(angle), jnp.sin(angle)
-    return jnp.stack((c * a[0] - s * a[1], s * a[0] + c * a[1]))
+def _angle(a: Float[Array, "2"], b: Float[Array, "2"]) -> Float[Array, ""]:
+    return jnp.arctan2(a[0] * b[1] - a[1] * b[0], a @ b)
