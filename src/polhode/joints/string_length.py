@@ -26,8 +26,8 @@ from polhode.joints._frames import (
     to_body_frame,
 )
 from polhode.joints.named_coordinates import AbstractMeasured, Term
+from polhode.joints.obstacles import AbstractObstacle, Cylinder, Sphere
 from polhode.joints.relative import AbstractRelativeCoordinate, Scalar
-from polhode.joints.wrapping import AbstractObstacle, Cylinder, Sphere
 from polhode.modules import Module
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.poses import Poses, Twists, Wrench, axial, rates
