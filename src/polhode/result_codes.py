@@ -28,6 +28,7 @@ class Result(enum.IntEnum):
     too_many_contacts = 17
     contact_modes_unsettled = 18
     invalid_friction = 19
+    contact_missed = 20
 
     @property
     def message(self) -> str:
@@ -97,6 +98,10 @@ _MESSAGES = {
         "No solution of the laws of contact and friction in a step was found. Usual causes: shapes that overlap at the "
         "start, a body that is wedged so that friction locks it (Painlevé's region), very different masses in contact. "
         "Try a smaller step, or less friction there."
+    ),
+    Result.contact_missed: (
+        "Shapes passed through each other, as they go farther in a step than they are thick. Take a step of their "
+        "thickness over their speed, or `rkmk54` with `rtol`, which locates impacts of a few bodies."
     ),
     Result.too_many_contacts: (
         "More points touch than there is room for. Make room by `model.limit_contacts(…)` before `problem`; if shapes "

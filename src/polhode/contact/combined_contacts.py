@@ -73,6 +73,14 @@ class CombinedContacts(AbstractContactSet):
         pairs = zip((self.first, self.second), self._split(present), strict=True)
         return _join(*(part.again(system, t, q, own) for part, own in pairs))
 
+    @property
+    def sizes(self) -> Float[Array, " k"]:
+        return jnp.concatenate((self.first.sizes, self.second.sizes))
+
+    @property
+    def thicknesses(self) -> Float[Array, " k"]:
+        return jnp.concatenate((self.first.thicknesses, self.second.thicknesses))
+
     def ahead(self, system: Any, t: Array, q: Point, v: Vector, present: PresentContacts) -> ContactsAhead:
         pairs = zip((self.first, self.second), self._split(present), strict=True)
         one, other = (part.ahead(system, t, q, v, own) for part, own in pairs)

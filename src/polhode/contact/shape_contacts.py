@@ -111,6 +111,29 @@ class PairGroup(eqx.Module):
         return cls(first, second, first_nodes, second_nodes, jax.lax.stop_gradient(sum(radii[1:], radii[0])))
 
     @property
+    def size(self) -> Float[Array, " pairs"]:
+        """Sums of the radii of spheres around both; infinite where none bounds one of them."""
+        return self.reach if self._are_bodies and self.reach is not None else self._endless
+
+    @property
+    def thickness(self) -> Float[Array, " pairs"]:
+        """Sums of the radii of spheres inside both; infinite where one has none."""
+        if not self._are_bodies:
+            return self._endless
+        first, second = (jax.vmap(lambda shape: shape.inner_radius)(shape) for shape in (self.first, self.second))
+        return jax.lax.stop_gradient(first + second)
+
+    @property
+    def _are_bodies(self) -> bool:
+        return all(
+            isinstance(shape, AbstractConvex) and not isinstance(shape, Plane) for shape in (self.first, self.second)
+        )
+
+    @property
+    def _endless(self) -> Float[Array, " pairs"]:
+        return jnp.full(len(self.first_nodes.numbers), jnp.inf)
+
+    @property
     def slots(self) -> int:
         """Points of each pair."""
         return slots(self.first, self.second)
@@ -288,6 +311,14 @@ class ShapeContacts(AbstractContactSet):
         same = there.points.feature == present.kinematics.feature
         slips = self.velocities(there.points, motion, present.number)
         return ContactsAhead(there.points.gap, slips, same, there.nearest)
+
+    @property
+    def sizes(self) -> Float[Array, " k"]:
+        return jnp.concatenate([jnp.repeat(group.size, group.slots) for group in self.groups])
+
+    @property
+    def thicknesses(self) -> Float[Array, " k"]:
+        return jnp.concatenate([jnp.repeat(group.thickness, group.slots) for group in self.groups])
 
     def _look_up(self, system: Any, q: Point, number: Int[Array, " c"]) -> Selection:
         """The contacts of these numbers in a position."""

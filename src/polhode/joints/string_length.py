@@ -229,7 +229,8 @@ def _check_points(part: StringLength, points: Any) -> None:
                     "`points` of a string must be pairs (body, point), `joints.Wrap` and `joints.Pulley`, got "
                     f"{short_repr(item)}."
                 )
-            check_body(part, "points", tuple(item)[0])
+            body, _ = item
+            check_body(part, "points", body)
     for branch in kinds.removeprefix("p").split("p"):
         if branch.count("x") < 2:
             raise ValueError(

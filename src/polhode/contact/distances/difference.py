@@ -33,6 +33,12 @@ class Difference(NamedTuple):
         """A length of both shapes."""
         return self.first.bounding_radius + self.second.bounding_radius
 
+    @property
+    def round_off(self) -> Array:
+        """Errors of distances by round-off."""
+        places = jnp.stack((self.pose[0], self.other[0]))
+        return 4 * jnp.finfo(float).eps * (self.size + jnp.max(jnp.abs(places)))
+
     def hold(self) -> Difference:
         """The difference with derivatives by sizes alone."""
         return self._replace(pose=jax.lax.stop_gradient(self.pose), other=jax.lax.stop_gradient(self.other))

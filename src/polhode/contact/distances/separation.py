@@ -28,9 +28,6 @@ _FINE_TURN = 1e-9
 _SHORTEST, _PARALLEL = 1e-3, 1e-6
 """Length relative to the size from which an edge counts, and the sine of edges up to which they are parallel."""
 
-_EQUAL = 1e-15
-"""Distance relative to the size up to which two are equal."""
-
 
 class Separation(NamedTuple):
     """A unit normal from the first shape to the second, the distance along it, and the middle between both."""
@@ -170,7 +167,7 @@ def _correct(difference: Difference, edges: _Edges, best: Separation) -> Separat
     middle = _middle(edges, farthest.a, farthest.b, crosses, best.middle)
     new = Separation(direction, direction @ farthest.v, middle)
     # Distances say less about directions than Newton's method does: equal ones are no reason to keep the old one.
-    admits = new.gap > best.gap - _EQUAL * difference.size
+    admits = new.gap > best.gap - difference.round_off
     return jax.tree.map(lambda n, o: jnp.where(admits, n, o), new, best)
 
 

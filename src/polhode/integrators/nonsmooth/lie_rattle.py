@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Int
 
 from polhode.integrators.base import Carry, StepInfo
 from polhode.integrators.nonsmooth.contact_record import ContactMemory, ContactRecord, contacts_of, dissipation
+from polhode.integrators.nonsmooth.long_ways import pass_through
 from polhode.integrators.nonsmooth.rattle_drift import Departure, Drift, drift
 from polhode.integrators.nonsmooth.rattle_kick import Kick, arrive, kick
 from polhode.integrators.nonsmooth.time_stepper import AbstractTimeStepper, between, without_numbers
@@ -51,7 +52,7 @@ class LieRattle(AbstractTimeStepper):
       the end, columns at the start of the step), 2 to 8 rounds of a contact problem, more where contacts change
       with the end of the step, and 1 to 5 for the second.
     - Any coordinates whose rates are those of a group: absolute ones, and those of joints.
-    - Result codes: `contact_unsolved`, `newton_not_converged`, `nonfinite_state`.
+    - Result codes: `contact_unsolved`, `contact_missed`, `newton_not_converged`, `nonfinite_state`.
 
     **Arguments:**
 
@@ -124,6 +125,13 @@ class LieRattle(AbstractTimeStepper):
         return between(system, carry0.state, carry1.state, s)
 
 
+def _pass(step: Departure, end: Drift) -> Bool[Array, " k"]:
+    """Contacts whose shapes are behind each other at the end of a step."""
+    here, there = step.contacts, end.contacts
+    before, after = (jnp.einsum("krn,n->kr", at.rows, end.velocity) + at.drift for at in (here, there))
+    return pass_through(here.gap, before, after, contacts_of(step.system).sizes)
+
+
 def _result(step: Departure, first: Drift, last: Kick) -> Array:
     system = step.system
     scale = 1.0 + jnp.max(jnp.abs(last.x.velocity))
@@ -132,4 +140,6 @@ def _result(step: Departure, first: Drift, last: Kick) -> Array:
     failed = (jnp.maximum(first.change, last.change) > _FAILED * scale) | (jnp.maximum(depth, open_by) > _ON_JOINTS)
     code = jnp.where(failed, int(Result.newton_not_converged), 0)
     code = jnp.where(first.solved & last.solved, code, int(Result.contact_unsolved))
+    missed = jnp.any(_pass(step, first) & (first.impulses[:, 0] <= 0))
+    code = jnp.where(missed, int(Result.contact_missed), code)
     return without_numbers(code, last.x.velocity, first.contacts.hold)

@@ -23,6 +23,7 @@ from polhode.integrators.nonsmooth.contact_conditions import (
 )
 from polhode.integrators.nonsmooth.contact_identity import Match, identities
 from polhode.integrators.nonsmooth.contact_record import ContactMemory, ContactRecord, contacts_of, dissipation
+from polhode.integrators.nonsmooth.long_ways import have_passed, radii_of
 from polhode.integrators.nonsmooth.midpoint_laws import (
     End,
     Round,
@@ -79,7 +80,8 @@ class Moreau(AbstractTimeStepper):
     - Derivatives: of the steps at fixed modes, with those of the instants of bounces of bodies that touch nothing else.
       Of other bounces the step is held: positions after these have derivatives of the method, not of the motion.
     - Steps are constant. Each takes 2 to 4 rounds of a contact problem, which Newton's method solves.
-    - Result codes: `contact_unsolved`, `newton_not_converged`, `nonfinite_state`.
+    - Result codes: `contact_unsolved`, `contact_missed`, `too_many_contacts`, `newton_not_converged`,
+      `nonfinite_state`.
 
     **Arguments:**
 
@@ -152,7 +154,10 @@ class Moreau(AbstractTimeStepper):
         taken = memory.dissipation + everywhere[:, 2 * rows :]
         record = ContactRecord(everywhere[:, :rows], everywhere[:, rows : 2 * rows], taken)
         left = ContactMemory(impulses, labels, taken, first_parts(step, impulses, step.slips(v1)))
-        result = jnp.where(present.left_out <= step.closed, int(Result.too_many_contacts), _result(step, last, gap))
+        spheres = radii_of(contacts_of(system), present.number)
+        missed = jnp.any(have_passed(h, step.contacts.gap, before, *spheres) & ~step.pressed)
+        result = jnp.where(missed, int(Result.contact_missed), _result(step, last, gap))
+        result = jnp.where(present.left_out <= step.closed, int(Result.too_many_contacts), result)
         carry = Carry((q1, v1), left, record.pack(joints / h))
         return carry, StepInfo(result.astype(jnp.int32), newton_iterations=last.number, residual=last.change)
 

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from polhode.integrators.nonsmooth.contact_record import contacts_of
+from polhode.integrators.nonsmooth.long_ways import pass_through, radii_of
 from polhode.integrators.nonsmooth.midpoint_step import (
     Impact,
     MidpointStep,
@@ -79,11 +80,13 @@ def look_ahead(
         own = there.gap - gap - h * rate
         # Another point of the same shapes says only that they are apart.
         other = jnp.maximum(there.nearest - gap - h * rate, 0.0)
+        through = pass_through(gap, slips, there.slips, radii_of(contacts_of(system), present.number)[0])
         bend = jnp.where(there.same, own, jnp.where(gap > 0, other, 0.0))
+        bend = jnp.where(through, 0.0, bend)
         bend = jnp.where(pressed, jnp.minimum(bend, 0.0), bend)
         noise = _ROUND_OFF * (size + jnp.abs(gap) + h * jnp.abs(rate))
         # Beyond the edge of a tile, the next one carries the body.
-        carries = there.same & (own <= noise)
+        carries = there.same & (own <= noise) & ~through
         change = there.slips - slips
         if len(system.screws):
             bend = bend + h * (at.rows[:, 0] @ (v - along))

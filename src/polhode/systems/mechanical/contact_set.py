@@ -237,6 +237,16 @@ class AbstractContactSet(Module):
         gap = self.gaps(system, t, q)
         return ContactsAhead(gap, self.slips(system, t, q, v), jnp.ones(gap.shape, bool), gap)
 
+    @property
+    def sizes(self) -> Float[Array, " k"]:
+        """Sums of the radii of spheres around the shapes of each contact; infinite where there are none."""
+        return jnp.full(self.count, jnp.inf)
+
+    @property
+    def thicknesses(self) -> Float[Array, " k"]:
+        """Sums of the radii of spheres inside them; infinite where these are endless."""
+        return jnp.full(self.count, jnp.inf)
+
     @abc.abstractmethod
     def gaps(self, system: Any, t: Array, q: Point) -> Float[Array, " k"]:
         """Gaps alone."""
