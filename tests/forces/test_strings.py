@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import polhode as ph
+from polhode.viewing.scene import model_scene
 
 M1, M2, G, RADIUS = 2.0, 3.0, 9.81, 0.5
 
@@ -165,3 +166,13 @@ def test_dry_friction_and_feedback_act_along_strings():
     # Friction larger than the weight holds the first body; the second falls.
     np.testing.assert_allclose(run.bodies["first"].position[:, 2], -1.0, atol=1e-12)
     np.testing.assert_allclose(run.bodies["second"].position[-1, 2], -1.5 - 0.5 * G * 0.04, atol=1e-12)
+
+
+def test_strings_are_drawn_by_branches():
+    model, first, second = masses()
+    drum = ph.joints.Wrap(model.ground, RADIUS, (0, 0, 0))
+    hook = (model.ground, (0, 0, 1))
+    model.add(ph.forces.Tendon([first, drum, hook, ph.joints.Pulley(2.0), hook, second], stiffness=1.0))
+    lines = [line for line in model_scene.to_dict(model, ["first", "second"])["lines"] if line["name"] == "strings"]
+    assert [line["rows"] for line in lines] == [[0, -1], [-1, 1]]
+    assert [line["points"] for line in lines] == [[[0, 0, 0], [0, 0, 1]], [[0, 0, 1], [0, 0, 0]]]

@@ -71,7 +71,7 @@ def length_and_rate(string):
     return measure
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("path", PATHS)
 def test_lengths_and_rates_are_those_of_mujoco(path):
     text = ARM.format('stiffness="3" damping="1"', PATHS[path], "")
