@@ -40,7 +40,7 @@ class Sphere(AbstractObstacle):
     def length(self, a: Float[Array, "3"], b: Float[Array, "3"]) -> Float[Array, ""]:
         a, b = a - self.centre, b - self.centre
         far = norm(a)
-        along = a / jnp.where(far > 0, far, 1.0)
+        along = jnp.where(far > 0, a / jnp.where(far > 0, far, 1.0), np.array([1.0, 0.0, 0.0]))
         across = norm(cross(along, b))
         plane = jnp.stack((far, jnp.zeros(()))), jnp.stack((along @ b, across))
         if self.side is None:
