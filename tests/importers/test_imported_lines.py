@@ -45,15 +45,8 @@ def test_a_tendon_of_constant_length_is_a_rod():
     assert np.linalg.norm(end - np.array((0.5, 0.2, 1))) == pytest.approx(at_reference + 0.1, abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        ('stiffness="3" springlength="0.5 0.7"', "slack between two lengths"),
-        ('stiffness="3" limited="true" range="0 4"', "with limits"),
-        ('armature="0.3"', "armature"),
-    ],
-)
-def test_what_springs_are_not_is_named(options, reason):
-    (lost,) = (item for item in ph.load_model(HUNG.format(options, "")).not_carried if item.what == "tendons")
+def test_what_springs_are_not_is_named():
+    text = HUNG.format('armature="0.3" stiffness="3"', "")
+    (lost,) = (item for item in ph.load_model(text).not_carried if item.what == "tendons")
     assert lost.names == ("line",)
-    assert reason in lost.reason
+    assert "armature" in lost.reason

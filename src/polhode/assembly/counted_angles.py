@@ -12,7 +12,7 @@ from polhode.assembly.coordinate_layout import AbstractLayout
 from polhode.forces.joint_control import JointControl
 from polhode.forces.joint_forces import AbstractJointForce
 from polhode.joints.coupling import CoupledJoints
-from polhode.joints.named_coordinates import AbstractMeasuredPair, Term
+from polhode.joints.named_coordinates import AbstractMeasured, AbstractMeasuredPair, Term
 from polhode.joints.relative import ReversedCoordinate
 from polhode.linalg.blocks import Indices
 from polhode.multibody.counted_angles import AngleName, TurnCounter
@@ -59,7 +59,7 @@ class TurnRegister:
             self._angles.append(_Angle(angle, ends[local_angle.first], ends[local_angle.second]))
             self._names.append(_name(name, pair, coordinate_name, coordinate))
 
-    def _is_counted_by_carrier(self, pair: AbstractMeasuredPair, coordinate_name: str) -> bool:
+    def _is_counted_by_carrier(self, pair: AbstractMeasured, coordinate_name: str) -> bool:
         return (id(pair.carrier), pair.name_in_carrier(coordinate_name)) in self._numbers
 
     def of(self, members: Sequence[tuple[Any, Any]], slots: Sequence[Slot]) -> tuple[Indices, ...]:
@@ -123,7 +123,7 @@ def _terms(part: Any) -> list[Term]:
     return [*part.follower.terms(), *part.leader.terms()] if isinstance(part, CoupledJoints) else []
 
 
-def _name(joint: str | None, pair: AbstractMeasuredPair, coordinate_name: str, coordinate: Any) -> AngleName:
+def _name(joint: str | None, pair: AbstractMeasured, coordinate_name: str, coordinate: Any) -> AngleName:
     first, second = (body.name for body in pair.bodies)
     return AngleName(
         joint, coordinate_name, (first, second), -1.0 if isinstance(coordinate, ReversedCoordinate) else 1.0

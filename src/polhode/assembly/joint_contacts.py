@@ -17,7 +17,6 @@ from polhode.forces.coordinate_forces import DryFriction, RigidStops
 from polhode.forces.joint_forces import AbstractJointForce, JointFriction, JointStops, is_rigid
 from polhode.forces.pivot_friction import PivotFriction
 from polhode.joints._pair import AbstractPairJoint
-from polhode.joints.named_coordinates import AbstractMeasuredPair
 from polhode.joints.relative import is_angle
 from polhode.multibody.joint_contacts import (
     NO_STOP,
@@ -241,7 +240,6 @@ def _name(along: _Along, names: dict[int, str]) -> JointContactName:
     part = along.first
     terms = []
     for ratio, pair, name in part.joint.terms(part.along):
-        assert isinstance(pair, AbstractMeasuredPair)
         # Ratios that JAX traces are not known.
         number = float(np.asarray(ratio)) if checks.is_concrete(ratio) else float("nan")
         label = getattr(pair, "name", None) or names.get(id(pair.carrier), "")

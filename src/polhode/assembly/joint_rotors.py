@@ -11,7 +11,7 @@ from polhode.multibody.coordinates.tree.motions import AbstractRelativeMotion
 from polhode.multibody.parts import AbstractJoint
 
 if TYPE_CHECKING:
-    from polhode.joints.named_coordinates import AbstractMeasuredPair
+    from polhode.joints.named_coordinates import AbstractMeasured
     from polhode.joints.rotor import AttachedRotor
     from polhode.multibody.parts import ModelParts
 
@@ -42,7 +42,7 @@ def carried_rotors(model: ModelParts, order: Sequence[Attachment]) -> dict[str, 
     return rotors
 
 
-def component_of(joint: AbstractMeasuredPair, coordinate: str | None, motion: AbstractRelativeMotion) -> int | None:
+def component_of(joint: AbstractMeasured, coordinate: str | None, motion: AbstractRelativeMotion) -> int | None:
     """Index in a motion of a coordinate of a joint, equal up to a constant; None if it has no such coordinate."""
     name = joint.name_in_carrier(coordinate)
     return motion.names.index(name) if name in motion.names else None

@@ -14,6 +14,7 @@ from polhode.assembly.history import Call
 from polhode.assembly.parameters import AbstractExpression, Parameter, substitute
 from polhode.checks import short_repr
 from polhode.joints.named_coordinates import AbstractMeasured
+from polhode.joints.string_length import Pulley, Wrap
 from polhode.multibody.bodies import Body
 from polhode.multibody.parts import AbstractComposite, AbstractPart
 
@@ -53,7 +54,7 @@ def _expressions(value: Any, visited: set[int]) -> Iterator[AbstractExpression]:
 
 
 def _is_part(value: Any) -> bool:
-    is_kind = isinstance(value, AbstractPart | AbstractComposite | AbstractMeasured)
+    is_kind = isinstance(value, AbstractPart | AbstractComposite | AbstractMeasured | Wrap | Pulley)
     return is_kind and dataclasses.is_dataclass(value) and not isinstance(value, type)
 
 

@@ -24,6 +24,7 @@ from polhode.joints.coupling import Coupling
 from polhode.joints.distance import ConstantDistance
 from polhode.joints.rotor import AttachedRotor, FollowingCoordinate
 from polhode.joints.screw import ThreadConstraint
+from polhode.joints.string_length import StringLength
 from polhode.multibody.parts import AbstractJoint, AbstractPart
 
 if TYPE_CHECKING:
@@ -112,6 +113,8 @@ def _write(document: Document, name: str, part: AbstractPart, element: Any) -> s
     """Any other part; returns what MJCF can't express of it, or ""."""
     bodies = part.bodies[:2] if isinstance(part, AttachedRotor) else part.bodies
     write = _WRITERS.get(type(element))
+    if isinstance(getattr(part, "joint", None), StringLength):
+        return "it acts along a string, and of tendons those between two points of a `SpringDamper` are written"
     if isinstance(element, AbstractEffort):
         write = tendons.effort if isinstance(getattr(part, "joint", None), Combination) else forces.effort
     if write is None:

@@ -16,6 +16,7 @@ _SUGGESTIONS = {
         ("Spring", "Damper"), "Between points it is `SpringDamper`, along a joint coordinate `JointSpring`."
     ),
     **dict.fromkeys(("Force", "Thrust"), "It is called `PointForce`; functions of the motion are a `Load`."),
+    **dict.fromkeys(("String", "Rope", "Cable", "Muscle"), "It is `Tendon`; one that can't stretch is `JointStops`."),
     **dict.fromkeys(("Motor", "Servo"), "It is `Actuator` along a joint; `PD` and `PID` follow a target."),
     **dict.fromkeys(
         ("Friction", "CoulombFriction"),

@@ -17,6 +17,7 @@ from .loads import Torque as Torque
 from .pivot_friction import PivotFriction as PivotFriction
 from .plane_contact import PlaneContact as PlaneContact
 from .spring_damper import SpringDamper as SpringDamper
+from .tendon import Tendon as Tendon
 from .torsional import TorsionalSpringDamper as TorsionalSpringDamper
 from .user import Load as Load
 from .user import Potential as Potential

@@ -13,10 +13,11 @@ from polhode.importers import site_actuators
 from polhode.importers._mujoco import is_disabled, mujoco
 from polhode.importers.construction import Construction, Start
 from polhode.importers.feedback import FeedbackActuator, controller, is_feedback
-from polhode.importers.fixed_tendons import combination, is_fixed
 from polhode.importers.joints import FileJoint
 from polhode.importers.loads import ImportOptions
 from polhode.importers.losses import NotCarried
+from polhode.importers.spatial_tendons import bodies_of
+from polhode.importers.tendons import is_fixed, length_of
 from polhode.joints.named_coordinates import AbstractMeasured
 
 # As integers: MuJoCo's enumerations equal NumPy's integers in one order of the operands only.
@@ -29,7 +30,7 @@ _UNBOUNDED = np.array([-np.inf, np.inf])
 
 
 def add_actuators(construction: Construction, joints: Sequence[FileJoint], options: ImportOptions) -> list[NotCarried]:
-    """Affine actuators on hinges, slides and fixed tendons, and at sites; returns what could not be carried over."""
+    """Affine actuators on hinges, slides and tendons, and at sites; returns what could not be carried over."""
     start = construction.start
     m = start.compiled
     names = [start.name(mujoco.mjtObj.mjOBJ_ACTUATOR, i) for i in range(m.nactuator)]
@@ -47,13 +48,13 @@ def add_actuators(construction: Construction, joints: Sequence[FileJoint], optio
         if _is_off(m, i):
             continue
         control = options.controls.get(name, float(start.data.ctrl[m.actuator_ctrladr[i]]))
-        coordinate = _actuated_coordinate(m, by_number, i)
-        why = _reason_not_carried(start, i, control)
+        coordinate = _actuated_coordinate(construction, by_number, i)
+        why = coordinate if isinstance(coordinate, str) else _reason_not_carried(start, i, control)
         if not why and coordinate is None:
             why = _add_at_site(construction, i, control, name)
         if why:
             losses.setdefault(why, []).append(name)
-        elif coordinate is None:
+        elif coordinate is None or isinstance(coordinate, str):
             continue
         elif is_feedback(control):
             fed_back.append(FeedbackActuator(_actuator(m, i, coordinate, 0.0, f"{name} actuator"), control))
@@ -85,7 +86,7 @@ def _add_at_site(construction: Construction, i: int, control: Any, name: str) ->
     """An actuator that acts along no coordinate; returns why it is not carried, or ""."""
     m = construction.start.compiled
     if not site_actuators.is_at_site(m, i):
-        return "only those on hinges, slides, fixed tendons and at sites are carried"
+        return "only those on hinges, slides, tendons and at sites are carried"
     why = site_actuators.reason_not_carried(construction, i, control)
     if not why:
         site_actuators.add(construction, i, control, (_control_limits(m, i), _force_limits(m, i)), f"{name} actuator")
@@ -120,15 +121,19 @@ def _reason_not_carried(start: Start, i: int, control: Any) -> str:
     return ""
 
 
-def _actuated_coordinate(m: Any, joints: Mapping[int, FileJoint], i: int) -> AbstractMeasured | None:
-    """The coordinate that an actuator acts along; None if that is neither a hinge, a slide nor a fixed tendon."""
+def _actuated_coordinate(
+    construction: Construction, joints: Mapping[int, FileJoint], i: int
+) -> AbstractMeasured | str | None:
+    """The coordinate that an actuator acts along; None if that is neither a hinge, a slide nor a tendon.
+
+    Of a tendon without one, why it is not carried, or "" where it can't move.
+    """
+    m = construction.start.compiled
     kind, number = int(m.actuator_trntype[i]), int(m.actuator_trnid[i, 0])
     if kind in _ON_JOINT:
         joint = joints[number]
         return joint if joint.measured else None
-    if kind == int(mujoco.mjtTrn.mjTRN_TENDON) and is_fixed(m, number):
-        return combination(m, joints, number)
-    return None
+    return length_of(construction, joints, number) if kind == int(mujoco.mjtTrn.mjTRN_TENDON) else None
 
 
 def _effort_range(m: Any, i: int) -> np.ndarray | None:
@@ -175,11 +180,14 @@ def _remote_joints(m: Any, i: int) -> list[int]:
     if kind == int(mujoco.mjtTrn.mjTRN_TENDON) and is_fixed(m, number):
         first = int(m.tendon_adr[number])
         return [int(joint) for joint in m.wrap_objid[first : first + int(m.tendon_num[number])]]
+    bodies = bodies_of(m, number) if kind == int(mujoco.mjtTrn.mjTRN_TENDON) else []
+    if site_actuators.is_at_site(m, i):
+        bodies = [int(m.site_bodyid[number])]
     joints: list[int] = []
-    body = int(m.site_bodyid[number]) if site_actuators.is_at_site(m, i) else 0
-    while body:
-        joints += range(int(m.body_jntadr[body]), int(m.body_jntadr[body] + m.body_jntnum[body]))
-        body = int(m.body_parentid[body])
+    for body in bodies:
+        while body:
+            joints += range(int(m.body_jntadr[body]), int(m.body_jntadr[body] + m.body_jntnum[body]))
+            body = int(m.body_parentid[body])
     return joints
 
 

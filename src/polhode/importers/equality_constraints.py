@@ -11,9 +11,9 @@ from polhode.forces.file_elements import ImportedJoint
 from polhode.importers import spatial_tendons
 from polhode.importers._mujoco import is_disabled, mujoco
 from polhode.importers.construction import Construction, Frame
-from polhode.importers.fixed_tendons import combination, is_fixed
 from polhode.importers.joints import FileJoint
 from polhode.importers.losses import NotCarried
+from polhode.importers.tendons import length_of
 from polhode.joints._elements import FrameConstraint
 from polhode.joints.coupling import CoupledJoints, Coupling
 from polhode.joints.named_coordinates import AbstractMeasured
@@ -41,12 +41,8 @@ def add_equalities(construction: Construction, records: list[FileJoint]) -> list
             why = _add_coupling(construction, records, i, name)
             losses += [NotCarried("joint equality", (name,), why)] if why else []
         elif kind == _EQ.mjEQ_TENDON:
-            over_joints = is_fixed(m, int(m.eq_obj1id[i]))
-            why = (
-                _add_tendon(construction, records, i, name)
-                if over_joints
-                else spatial_tendons.add_length(construction, i, name)
-            )
+            straight = spatial_tendons.add_length(construction, i, name)
+            why = "" if straight else _add_tendon(construction, records, i, name)
             losses += [NotCarried("tendon equality", (name,), why)] if why else []
         else:
             why = "only connect, weld, joint and tendon equalities are carried"
@@ -141,18 +137,18 @@ def _couple(
 
 
 def _add_tendon(construction: Construction, records: list[FileJoint], i: int, name: str) -> str:
-    """The length of a fixed tendon as a polynomial of that of another; returns why it is not carried, or ""."""
+    """The length of a tendon as a polynomial of that of another; returns why it is not carried, or ""."""
     m = construction.start.compiled
     by_number = {record.number: record for record in records}
     numbers = [int(m.eq_obj1id[i]), int(m.eq_obj2id[i])]
     coefficients = np.array(m.eq_data[i, :5])
     if numbers[1] < 0:
         numbers[1], coefficients[1:] = numbers[0], 0
-    if not is_fixed(m, numbers[1]):
-        return "only tendons over joints follow others"
-    lengths = [combination(m, by_number, number) for number in numbers]
-    follower, leader = lengths
-    if follower is None or leader is None:
-        return "one of its joints has no coordinate of its own"
+    follower, leader = (length_of(construction, by_number, number) for number in numbers)
+    for length in (follower, leader):
+        if isinstance(length, str):
+            return length or "there is no length between two bodies to hold"
+    assert not isinstance(follower, str)
+    assert not isinstance(leader, str)
     _couple(construction, follower, leader, [float(m.tendon_length0[number]) for number in numbers], coefficients, name)
     return ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeGuard
 
@@ -14,20 +13,12 @@ from polhode.forces.coordinate_forces import Actuation
 from polhode.forces.joint_control import JointControl
 from polhode.forces.joint_forces import Actuator
 from polhode.importers.joints import FileJoint
+from polhode.multibody.mechanism.user_functions import takes_arguments
 
 
 def is_feedback(control: Any) -> TypeGuard[Callable[..., Any]]:
     """Whether a control is a function of (t, positions, rates), not of time alone."""
-    if not callable(control):
-        return False
-    try:
-        parameters = inspect.signature(control).parameters.values()
-    except (TypeError, ValueError):
-        return False
-    required = [
-        p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
-    ]
-    return len(required) == 3
+    return takes_arguments(control, 3)
 
 
 class FeedbackActuator(NamedTuple):

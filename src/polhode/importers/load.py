@@ -18,13 +18,12 @@ from polhode.importers import (
     compile,
     contact_rules,
     equality_constraints,
-    fixed_tendons,
     loads,
     losses,
     mesh_files,
     site_actuators,
     sources,
-    spatial_tendons,
+    tendons,
 )
 from polhode.importers._mujoco import mujoco
 from polhode.importers.compiled_model import CompiledModel, ReadOptions
@@ -120,8 +119,7 @@ def _add_parts(construction: Construction, joints: list[FileJoint], options: Imp
     return [
         *equality_constraints.add_equalities(construction, joints),
         *loads.add_passive(construction, joints, options),
-        *spatial_tendons.add_tendons(construction),
-        *fixed_tendons.add_fixed_tendons(construction, {joint.number: joint for joint in joints}, options),
+        *tendons.add_tendons(construction, {joint.number: joint for joint in joints}, options),
         *actuators.add_actuators(construction, joints, options),
         *losses.model_losses(construction.start),
     ]

@@ -26,4 +26,7 @@ from .rolling_disc import RollingDisc as RollingDisc
 from .rotor import RotorInertia as RotorInertia
 from .screw import Screw as Screw
 from .spherical import Spherical as Spherical
+from .string_length import Pulley as Pulley
+from .string_length import StringLength as StringLength
+from .string_length import Wrap as Wrap
 from .universal import Universal as Universal

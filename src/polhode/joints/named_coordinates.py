@@ -26,7 +26,7 @@ class Term(NamedTuple):
     """A term of a combination: `ratio` times the coordinate of that name of a pair."""
 
     ratio: Float[Array, ""]
-    pair: AbstractMeasuredPair
+    pair: AbstractMeasured
     name: str | None
 
 
@@ -49,7 +49,26 @@ class AbstractMeasured(abc.ABC):
 
     @abc.abstractmethod
     def terms(self, name: str | None = None) -> tuple[Term, ...]:
-        """The coordinates of pairs that a coordinate is a sum of, up to a constant."""
+        """The coordinates that a coordinate is a sum of, up to a constant: those of pairs, or itself."""
+
+    @property
+    def carrier(self) -> AbstractJoint | None:
+        """The joint with the same coordinates, up to constants, in a model; None if there is none."""
+        return None
+
+    def zero_in_carrier(self, name: str | None) -> Any:
+        """Value of a coordinate where that of the carrier is zero."""
+        del name
+        return 0.0
+
+    def name_in_carrier(self, name: str | None) -> str:
+        """The name that `carrier` has for a relative coordinate; the name may be left out if there is only one."""
+        return next(iter(self.coordinates())) if name is None else name
+
+    def at_start(self, name: str, t0: Any) -> Any:
+        """A coordinate at the start of a model whose time is then t0, turns included."""
+        del t0
+        return self.initial(name)
 
     def coordinates(self) -> dict[str, AbstractRelativeCoordinate]:
         """Relative coordinates that the joint leaves free, by name: "angle", "displacement", …"""
@@ -133,11 +152,6 @@ class AbstractMeasuredPair(AbstractMeasured):
         """Relative coordinates that the joint moves as a function of time, by name; none unless overridden."""
         return {}
 
-    def at_start(self, name: str, t0: Any) -> Any:
-        """A coordinate at the start of a model whose time is then t0, turns included."""
-        del t0
-        return self.initial(name)
-
     def joint_coordinate(self, system: Any, q: Any, name: str | None = None) -> Float[Array, ""] | None:
         part = self.carrier
         if part is not None:
@@ -154,15 +168,6 @@ class AbstractMeasuredPair(AbstractMeasured):
         if part is None or part.name is None:
             return None
         return system.coordinates.joint_rates(v).get((part.name, self.name_in_carrier(name)))
-
-    def zero_in_carrier(self, name: str | None) -> Any:
-        """Value of a coordinate where that of the carrier is zero."""
-        del name
-        return 0.0
-
-    def name_in_carrier(self, name: str | None) -> str:
-        """The name that `carrier` has for a relative coordinate; the name may be left out if there is only one."""
-        return next(iter(self.coordinates())) if name is None else name
 
     def terms(self, name: str | None = None) -> tuple[Term, ...]:
         return (Term(jnp.ones(()), self, name),)

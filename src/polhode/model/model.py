@@ -23,6 +23,7 @@ from polhode.contact.rules import ContactRule
 from polhode.flexible.flexible_body import FlexibleBody
 from polhode.jax_context import warn
 from polhode.joints.named_coordinates import AbstractMeasured
+from polhode.joints.string_length import StringLength
 from polhode.multibody import bodies
 from polhode.multibody.bodies import Body, ShapeAdder
 from polhode.multibody.consistent_start import InconsistentStart
@@ -696,6 +697,11 @@ _INSTEAD = {
 
 def _comes_by(part: Any) -> str:
     """A hint for objects that are no parts."""
+    if isinstance(part, StringLength):
+        return (
+            "The length of a string holds nothing by itself: give it to what acts along it, such as "
+            "`forces.JointStops(string, limits=(-inf, L))`, or add a `forces.Tendon` through the same points."
+        )
     if isinstance(part, AbstractMeasured):
         return (
             "A combination of joint coordinates holds nothing by itself: give it to what acts along it, such as "

@@ -179,9 +179,13 @@ class JointContacts(AbstractContactSet):
     @property
     def connected_rows(self) -> set[tuple[int, int]]:
         """Pairs of rows of a motion between which they act; those along a tree act inside of it."""
-        nodes = [[slot.nodes.numbers.tolist() for slot in group.slots] for group in self.groups]
-        pairs = [zip(ends[k], ends[k + 1], strict=True) for ends in nodes for k in range(0, len(ends), 2)]
-        return {pair for part in pairs for pair in part}
+        pairs = set()
+        for group in self.groups:
+            ends = [slot.nodes.numbers.tolist() for slot in group.slots]
+            step = 2 if group.coordinates.pairwise else 1
+            for k in range(0, len(ends) - 1, step):
+                pairs |= set(zip(ends[k], ends[k + 1], strict=True))
+        return pairs
 
     def hold(self, t: Array) -> Float[Array, " k"]:
         """The largest friction forces; no number where a brake is negative."""

@@ -21,7 +21,12 @@ Scalar = Float[Array, ""]
 
 
 class AbstractRelativeCoordinate(Module):
-    """A scalar function of the poses of bodies, two by default, that is invariant under rigid motions."""
+    """A scalar function of the poses of bodies, two by default, that is invariant under rigid motions.
+
+    `pairwise` tells whether its loads balance on each pair of bodies 2k and 2k + 1, not only on all of them.
+    """
+
+    pairwise: ClassVar[bool] = True
 
     @abc.abstractmethod
     def difference(self, poses: Poses, target: Any) -> Scalar:

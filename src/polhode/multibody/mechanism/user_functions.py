@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import equinox as eqx
 import jax
@@ -114,6 +115,18 @@ def of_time(part: AbstractPart, name: str, value: Any, shape: tuple[int, ...], m
     result = function.constant if isinstance(value, Constant) else result_shapes(part, name, function, jnp.zeros(()))
     check_shape(part, name, result, shape, meaning)
     return function
+
+
+def takes_arguments(function: Any, count: int) -> TypeGuard[Callable[..., Any]]:
+    """Whether it is a function with that number of positional arguments without defaults."""
+    if not callable(function):
+        return False
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    kinds = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return len([p for p in parameters if p.kind in kinds and p.default is p.empty]) == count
 
 
 def _remedy(value: Any) -> str:

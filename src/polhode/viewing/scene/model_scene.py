@@ -14,8 +14,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.flexible.flexible_body import FlexibleBody
+from polhode.forces.joint_forces import AbstractJointForce
 from polhode.forces.spring_damper import LineSpring, LineSpringDamper
 from polhode.joints.distance import ConstantDistance
+from polhode.joints.string_length import StringLength
 from polhode.multibody.bodies import Body
 from polhode.multibody.mechanism.poses import Pose
 from polhode.multibody.parts import AbstractForce, AbstractJoint, AbstractPart
@@ -73,6 +75,7 @@ def to_dict(model: ModelParts, names: Sequence[str], looks: robot_appearance.Mac
         "lines": [
             *_skeleton(attachments, massless),
             *_between(model, rows),
+            *_strings(model, rows),
             *_rods(model, rows),
             *_flexible(model, rows),
         ],
@@ -200,6 +203,19 @@ def _between(model: ModelParts, rows: Mapping[str, int]) -> Iterable[dict[str, A
         yield _line(part, rows, "rods", _JOINTS)
     for part in springs:
         yield {**_line(part, rows, "springs", _SPRINGS), "coil": len(springs) <= _MOST_COILS}
+
+
+def _strings(model: ModelParts, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]:
+    """One line for each branch of a string through points of bodies; straight past what it goes around."""
+    strings = {id(part.joint): part.joint for part in _parts(model, AbstractJointForce)}
+    for string in strings.values():
+        for branch in string.branches() if isinstance(string, StringLength) else ():
+            yield {
+                "name": "strings",
+                "rows": [rows.get(body.name, -1) for body, _ in branch],
+                "points": [np.asarray(point).tolist() for _, point in branch],
+                "colour": _SPRINGS,
+            }
 
 
 def _line(part: AbstractPart, rows: Mapping[str, int], name: str, colour: str) -> dict[str, Any]:
