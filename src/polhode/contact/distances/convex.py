@@ -23,6 +23,10 @@ _FACING = 1e-9
 """Distance relative to the size by which another direction must separate better than the normal of a face."""
 
 
+_LEAST_COSINE = 1 - 1e-8
+"""Of the tilt of a side beyond which its nearest points are known: by ten times the turn that shows edges."""
+
+
 class _Patch(NamedTuple):
     """Points of the overlap of two faces, and whether no other direction separates better than the normal of one."""
 
@@ -107,18 +111,22 @@ def _patch(difference: Difference, best: Separation) -> _Patch:
     depth, flush = w @ (lowest - origin), _FACING * size
     separates = jax.lax.stop_gradient(depth) > best.gap - flush
     # A round side that is longer than the face tilts it: the best direction is across that side then.
-    cosine = jnp.maximum(*cosines)
-    tilts = ~separates & ~incident.flat & (jax.lax.stop_gradient(gaps[0] * cosine) > best.gap - flush)
     side = incident.corners[-1] - incident.corners[0]
-    side = jnp.where(incident.flat, 0.0, unit_or(side, jnp.zeros(3)))
-    across = unit_or(w - (w @ side) * side, w)
+    cosine, is_line = jnp.maximum(*cosines), ~incident.flat & (side @ side > 0)
+    meets = jnp.abs(jax.lax.stop_gradient(gaps[0] * cosine) - best.gap) < flush
+    tilts = ~separates & is_line & meets
     fixed = jax.lax.stop_gradient(pose[1])
-    normal = jnp.where(tilts, pose[1] @ (fixed.T @ best.normal), jnp.where(takes_second, -across, across))
+    normal = jnp.where(tilts, pose[1] @ (fixed.T @ best.normal), jnp.where(takes_second, -w, w))
     tangent = unit_or(u - (u @ normal) * normal, tangent_of(normal))
-    points = ContactPoints(gaps, origin + local @ axes.T, rows(normal), rows(tangent), features.astype(jnp.int32))
-    # Round shapes reach below the corners of their faces.
+    places = origin + local @ axes.T
+    # Where it tilts by more than a search can err, the nearest points are known.
+    nearest = tilts & (cosine < _LEAST_COSINE) & (jnp.arange(4) == 0)
+    places = jnp.where(nearest[:, None], best.middle, places)
+    lean = jnp.where(nearest, best.gap - jax.lax.stop_gradient(gaps), 0.0)
+    points = ContactPoints(gaps + lean, places, rows(normal), rows(tangent), features.astype(jnp.int32))
+    # Round shapes reach below the corners of their faces, but for ends of a side beyond the other face.
     over = jnp.min(edge_distances(flat[:, :2], ((lowest - origin) @ axes)[None, :2])) > -flush
-    rounder = jnp.where(jnp.arange(4) == 0, over & (depth < gaps[0] - flush), False)
+    rounder = jnp.where(jnp.arange(4) == 0, (over | ~is_line) & (depth < gaps[0] - flush), False)
     round_point = single(depth, lowest - 0.5 * depth * w, normal, tangent, 1 << 22)
     points = ContactPoints(
         *(
@@ -126,7 +134,8 @@ def _patch(difference: Difference, best: Separation) -> _Patch:
             for r, p in zip(round_point, points, strict=True)
         )
     )
-    return _Patch(points, (cosine > 0.9) & (separates | tilts))
+    has_points = jax.lax.stop_gradient(points.gap[0]) < 0.5 * APART
+    return _Patch(points, (cosine > 0.9) & (separates | tilts) & has_points)
 
 
 def _in_space(face: Face, pose: Pose) -> Face:
