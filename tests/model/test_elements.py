@@ -123,6 +123,8 @@ FORCES: dict[str, Row] = {
     "JointFriction": Row(lambda a, b: F.JointFriction(hinge(a, b), 2.0, 0.1)),
     "Actuator": Row(lambda a, b: F.Actuator(hinge(a, b), angle, 2.0, (0.1, -1.0, -0.2), 1.5)),
     "JointSpring of a combination": Row(lambda a, b: F.JointSpring(belt(a, b), 2.0, rest=0.3), nodes=4),
+    "Tendon": Row(lambda a, b: F.Tendon([(a, POINT), (b, OTHER)], 3.0, length=0.1)),
+    "Tendon damped": Row(lambda a, b: F.Tendon([(a, POINT), (b, OTHER)], 3.0, 0.7, length=0.1)),
     "JointControl": Row(lambda a, b: F.JointControl([hinge(a, b)], lambda t, s, rates: jnp.sin(t) - 2 * s - rates)),
     "PD": Row(lambda a, b: F.PD(hinge(a, b), 3.0, 0.5, angle)),
     "PID": Row(lambda a, b: F.PID(hinge(a, b), 3.0, 2.0, 0.5, angle), nodes=3),
