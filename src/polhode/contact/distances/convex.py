@@ -24,7 +24,7 @@ _FACING = 1e-9
 
 
 _LEAST_COSINE = 1 - 1e-8
-"""Of the tilt of a side beyond which its nearest points are known: by ten times the turn that shows edges."""
+"""Of the tilt up to which a round side has points all along a face, and not the nearest one alone."""
 
 
 class _Patch(NamedTuple):
@@ -110,20 +110,15 @@ def _patch(difference: Difference, best: Separation) -> _Patch:
     lowest = jnp.where(takes_second, difference.farthest(w).a, difference.farthest(-w).b)
     depth, flush = w @ (lowest - origin), _FACING * size
     separates = jax.lax.stop_gradient(depth) > best.gap - flush
-    # A round side that is longer than the face tilts it: the best direction is across that side then.
+    # Round-off tilts a face on a round side that is longer: the best direction is across that side then.
     side = incident.corners[-1] - incident.corners[0]
     cosine, is_line = jnp.maximum(*cosines), ~incident.flat & (side @ side > 0)
     meets = jnp.abs(jax.lax.stop_gradient(gaps[0] * cosine) - best.gap) < flush
-    tilts = ~separates & is_line & meets
+    tilts = ~separates & is_line & meets & (cosine > _LEAST_COSINE)
     fixed = jax.lax.stop_gradient(pose[1])
     normal = jnp.where(tilts, pose[1] @ (fixed.T @ best.normal), jnp.where(takes_second, -w, w))
     tangent = unit_or(u - (u @ normal) * normal, tangent_of(normal))
-    places = origin + local @ axes.T
-    # Where it tilts by more than a search can err, the nearest points are known.
-    nearest = tilts & (cosine < _LEAST_COSINE) & (jnp.arange(4) == 0)
-    places = jnp.where(nearest[:, None], best.middle, places)
-    lean = jnp.where(nearest, best.gap - jax.lax.stop_gradient(gaps), 0.0)
-    points = ContactPoints(gaps + lean, places, rows(normal), rows(tangent), features.astype(jnp.int32))
+    points = ContactPoints(gaps, origin + local @ axes.T, rows(normal), rows(tangent), features.astype(jnp.int32))
     # Round shapes reach below the corners of their faces, but for ends of a side beyond the other face.
     over = jnp.min(edge_distances(flat[:, :2], ((lowest - origin) @ axes)[None, :2])) > -flush
     rounder = jnp.where(jnp.arange(4) == 0, (over | ~is_line) & (depth < gaps[0] - flush), False)
