@@ -91,7 +91,8 @@ def default_room(model: ModelParts) -> int:
     # Inertias of rotors are bodies that touch nothing.
     bodies = sum(body.kind != "coordinate" for body in model.bodies)
     roots = bodies - sum(_carries(part) for _, part in model.parts)
-    links = min(bodies - roots, sum(bool(body.shapes) for body in model.bodies)) if _has_general_rule(model) else 0
+    shaped = sum(bool(body.shapes) for body in model.bodies)
+    links = max(0, shaped - roots) if _has_general_rule(model) else 0
     return _BASE_ROOM + _ROOM_OF_A_BODY * max(1, roots) + links
 
 
