@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import polhode as ph
+from polhode.spaces import Rn
+from polhode.systems.mechanical import FunctionContacts, Mechanical
 
 
 def thrown(speed: float, start: float, angle: float = 0.0) -> ph.Model:
@@ -41,7 +44,7 @@ def test_a_fast_ball_does_not_pass_through_a_plate() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("method", ["moreau", "rattle"])
+@pytest.mark.parametrize("method", ["moreau", "rattle", "generalized-alpha"])
 def test_what_passes_through_a_plate_is_said(method: str) -> None:
     rng, missed = np.random.default_rng(0), 0
     for _ in range(20):
@@ -68,3 +71,13 @@ def test_balls_hit_or_fly_past_each_other(speed: float, method: str) -> None:
         found = attempt(model, method, 2.0 / speed + 0.05)
         hits = found is None or np.max(np.abs(found.bodies["other"].velocity)) > 1e-9
         assert hits == (beside < 0.2)
+
+
+@pytest.mark.exhaustive
+def test_a_gap_that_is_a_function_is_passed_by() -> None:
+    """A point that flies past a circle within one step: there is no sphere that says where the circle ends."""
+    contacts = FunctionContacts(lambda t, q: jnp.sqrt(q @ q)[None] - 0.1, number=1)
+    point = Mechanical(Rn(2), np.eye(2), lambda t, q, v: jnp.zeros(2), contact_set=contacts)
+    start = (np.array([-0.35, 0.2]), np.array([100.0, 0.0]))
+    last = ph.simulate(point, "rattle", t1=0.02, h=0.005, state0=start)
+    np.testing.assert_allclose(last.state[1][-1], (100, 0), rtol=0, atol=1e-12)

@@ -15,7 +15,8 @@ from polhode.integrators.nonsmooth.alpha_memory import SmoothContacts
 from polhode.integrators.nonsmooth.alpha_place import AlphaPlace, AlphaStep, Unknowns, evaluate
 from polhode.integrators.nonsmooth.alpha_stages import CLOSED, Kick, Smooth, accelerate, close_gaps, strike
 from polhode.integrators.nonsmooth.contact_identity import Match
-from polhode.integrators.nonsmooth.contact_record import dissipation, size_of
+from polhode.integrators.nonsmooth.contact_record import contacts_of, dissipation, size_of
+from polhode.integrators.nonsmooth.long_ways import have_passed, radii_of
 from polhode.integrators.nonsmooth.slide_directions import FREE_ROUNDS, least_speed, narrow
 from polhode.spaces.base import Point, Vector
 from polhode.systems.mechanical import Multipliers
@@ -61,6 +62,7 @@ class AlphaRound(NamedTuple):
     - `pushes`: contacts that pushed positions.
     - `depth`, `left_out`: of the deepest contact, and the smallest gap of contacts for which there is no room.
     - `hold`: largest friction forces along coordinates.
+    - `missed`: whether shapes have passed through each other.
     - `settled`: whether modes are those of the round before.
     """
 
@@ -73,6 +75,7 @@ class AlphaRound(NamedTuple):
     depth: Array
     left_out: Array
     hold: Float[Array, " c"]
+    missed: Bool[Array, ""]
     change: Array
     change_before: Array
     settled: Bool[Array, ""]
@@ -113,7 +116,7 @@ def _start(step: AlphaStep) -> AlphaRound:
     no, none_of_them, endless = jnp.asarray(False), memory.mode < OPEN, jnp.asarray(jnp.inf)
     return AlphaRound(
         x, end, memory.mode, memory.labels, slides=none_of_them, pushes=none_of_them, depth=none, left_out=none,
-        hold=jnp.zeros(memory.mode.shape), change=endless, change_before=endless, settled=no, solved=no,
+        hold=jnp.zeros(memory.mode.shape), missed=no, change=endless, change_before=endless, settled=no, solved=no,
         number=jnp.asarray(0),
     )  # fmt: skip
 
@@ -145,12 +148,20 @@ def _advance(step: AlphaStep, last: AlphaRound) -> AlphaRound:
         depth=jnp.max(-at.contacts.gap, initial=0.0),
         left_out=at.contacts.present.left_out,
         hold=at.contacts.hold,
+        missed=jnp.any(_have_passed(step, at)),
         change=jnp.max(jnp.stack([jnp.max(jnp.abs(part), initial=0.0) for part in changes])),
         change_before=last.change,
         settled=jnp.all(new_mode == mode),
         solved=smooth.solved & jump.solved & kick.solved,
         number=last.number + 1,
     )  # fmt: skip
+
+
+def _have_passed(step: AlphaStep, at: AlphaPlace) -> Bool[Array, " c"]:
+    """Contacts of shapes that have passed through each other in the whole of a step."""
+    spheres = radii_of(contacts_of(step.system), at.contacts.present.number)
+    leaves = have_passed(2 * step.h, at.contacts.gap, at.contacts.slips_of(step.v), *spheres)
+    return leaves & ~at.contacts.was_closed
 
 
 def _modes_before(last: AlphaRound, at: AlphaPlace, match: Match) -> Int[Array, " c"]:

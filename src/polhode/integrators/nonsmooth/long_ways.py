@@ -29,11 +29,11 @@ def pass_through(
 
     - `gap`: before. - `before`, `after`: relative velocities there, at least along the normal and both tangents.
 
-    Those that fly past each other, with a distance of their spheres left, are none.
+    Those that fly past each other, with a distance of their spheres left, are none; nor is there anything behind what
+    has no sphere around it, such as a plane or a gap that is a function.
     """
-    rate, across = before[:, 0], jnp.sqrt(jnp.sum(before[:, 1:3] ** 2, axis=1))
-    turns = (rate < 0) & (after[:, 0] > -0.5 * rate) & (across < -2.0 * rate)
-    return turns & (across * (1.0 + jnp.maximum(gap, 0.0) / sizes) < jnp.sqrt(rate**2 + across**2))
+    rate = before[:, 0]
+    return (rate < 0) & (after[:, 0] > -0.5 * rate) & jnp.isfinite(sizes) & _are_in_line(gap, before, sizes)
 
 
 def have_passed(
@@ -45,8 +45,18 @@ def have_passed(
 ) -> Bool[Array, " c"]:
     """Contacts that leave each other in the middle of a step, and would have overlapped deeply at its start.
 
-    There they did not: so they have passed through each other since. - `thicknesses`: sums of radii of spheres inside.
+    There they did not: so they have passed through each other since. - `h`: twice the time since then.
+    - `thicknesses`: sums of radii of spheres inside.
     """
-    rate, across = slips[:, 0], jnp.sqrt(jnp.sum(slips[:, 1:3] ** 2, axis=1))
-    leaves = (rate > 0) & (across < 2.0 * rate) & (gap < jnp.minimum(_DEEP * h * rate, 0.5 * h * rate - thicknesses))
-    return leaves & (across * (1.0 + jnp.maximum(gap, 0.0) / sizes) < jnp.sqrt(rate**2 + across**2))
+    rate = slips[:, 0]
+    deep = gap < jnp.minimum(_DEEP * h * rate, 0.5 * h * rate - thicknesses)
+    return (rate > 0) & deep & _are_in_line(gap, slips, sizes)
+
+
+def _are_in_line(
+    gap: Float[Array, " c"], slips: Float[Array, "c rows"], sizes: Float[Array, " c"]
+) -> Bool[Array, " c"]:
+    """Whether a velocity is more along the normal than aside, and leads the spheres through each other."""
+    rate, across = jnp.abs(slips[:, 0]), jnp.sqrt(jnp.sum(slips[:, 1:3] ** 2, axis=1))
+    meets = across * (1.0 + jnp.maximum(gap, 0.0) / sizes) < jnp.sqrt(rate**2 + across**2)
+    return (across < 2.0 * rate) & meets

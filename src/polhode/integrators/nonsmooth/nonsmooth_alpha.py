@@ -65,7 +65,8 @@ class NonsmoothGeneralizedAlpha(AbstractTimeStepper):
     - Derivatives: of the steps at fixed modes.
     - Steps are constant. Each takes 1 to 10 rounds: in each one iteration of Newton's method for every problem.
     - Coordinates whose rates are their velocities: absolute ones, those of joints, of rods and of flexible bodies.
-    - Result codes: `contact_unsolved`, `newton_not_converged`, `too_many_contacts`, `nonfinite_state`.
+    - Result codes: `contact_unsolved`, `contact_missed`, `newton_not_converged`, `too_many_contacts`,
+      `nonfinite_state`.
 
     **Arguments:**
 
@@ -164,5 +165,6 @@ def _result(system: AbstractMechanical, end: Array, last: AlphaRound) -> Array:
     failed = failed | (jnp.maximum(last.depth, open_by) > _INSIDE)
     code = jnp.where(failed, int(Result.newton_not_converged), 0)
     code = jnp.where(last.solved, code, int(Result.contact_unsolved))
+    code = jnp.where(last.missed, int(Result.contact_missed), code)
     code = jnp.where(last.left_out <= CLOSED, int(Result.too_many_contacts), code)
     return without_numbers(code, v, last.hold)
