@@ -16,6 +16,7 @@ from polhode.compiler.cache import disk_cache, program_cache
 from polhode.compiler.llvm import ir_builder, short_blocks
 from polhode.compiler.loops import step_loop
 from polhode.compiler.loops.row_map import RowMap
+from polhode.compiler.scalars.cost import cost_of_code
 from polhode.compiler.scalars.program import subprograms
 from polhode.compiler.trace import on_scalars, trace
 
@@ -57,6 +58,13 @@ def stages(p, v):
     b = twice(p, v + 0.1 * a)
     c = twice(p, b * 0.1)
     return a, b, c, twice(p, jnp.ones(3) * v[0]), call(p, jnp.array([0.5, -0.25, 2.0])), twice(p, v)
+
+
+def test_later_calls_are_no_further_code():
+    call = jax.jit(field)
+    once = jax.make_jaxpr(lambda p, v: call(p, v))(P, V)
+    thrice = jax.make_jaxpr(lambda p, v: call(p, call(p, call(p, v))))(P, V)
+    assert cost_of_code(thrice.jaxpr) == cost_of_code(once.jaxpr) > 0
 
 
 def names(program):

@@ -205,3 +205,22 @@ def test_slides_of_corners_end_after_others_have_turned():
     end = ph.simulate(model.problem("SO3xR3", t1=0.02, h=0.01), "rkmk4").bodies["box"]
     assert np.max(np.abs(end.velocity[-1])) < 1e-12
     assert np.max(np.abs(end.angular_velocity[-1])) < 1e-12
+
+
+@pytest.mark.exhaustive
+def test_a_box_slides_on_a_box_that_slides_on_a_floor() -> None:
+    """Patches of four points, in machine code: all stages and events share the code of one evaluation."""
+    model = ph.Model(gravity=(0, 0, -G))
+    model.ground.add_shape(ph.shapes.Plane(name="floor"))
+    slab = model.add_body(mass=2, shape=ph.shapes.Box((1, 1, 0.2)), position=(0, 0, 0.1), name="slab")
+    box = model.add_body(
+        mass=1, shape=ph.shapes.Box((0.4, 0.4, 0.2)), position=(0, 0, 0.3), velocity=(1, 0, 0), name="box"
+    )
+    model.add_contact(model.ground, slab, friction=0.02)
+    model.add_contact(slab, box, friction=0.2)
+    solution = ph.simulate(model.problem(t1=0.2), "rkmk54", rtol=1e-8, atol=1e-10)
+    assert solution.stats["compiled"] is not None
+    accelerations = {"box": -0.2 * G, "slab": (0.2 * 1 - 0.02 * 3) * G / 2}
+    for name, start in (("box", 1.0), ("slab", 0.0)):
+        velocity = solution.bodies[name].velocity[-1, 0]
+        np.testing.assert_allclose(velocity, start + 0.2 * accelerations[name], rtol=0, atol=1e-9)

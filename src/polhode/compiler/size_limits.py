@@ -10,11 +10,12 @@ from typing import Any
 import jax
 import numpy as np
 
-MACHINE_CODE = 400_000
+MACHINE_CODE = 600_000
 """Operations above which a program stays with XLA: compiling takes some 50 µs for each, so that is
-20 s and a gigabyte. A step of a rod of 16 edges in `herk5` has 76,000, one of a loop of four bars in `eml` 53,000; one
-of a humanoid of 28 bodies with rotors, in absolute coordinates, has 340,000: 23 s of processor time to the first
-result, with XLA 140 s."""
+30 s and more than a gigabyte. A step of a rod of 16 edges in `herk5` has 76,000, one of a loop of four bars in `eml`
+53,000; one of a humanoid of 28 bodies with rotors, in absolute coordinates, has 340,000: 23 s of processor time to the
+first result, with XLA 140 s; one of a convex mesh on a plane that carries a box, in `rkmk54`, has 520,000: 32 s, with
+XLA more than 400."""
 
 LINES = 800_000
 """The same for lines of text of loops over arrays, of which more are worth it: a step of a dog with 85 velocities and
@@ -36,7 +37,7 @@ XLA_ROW = 200_000
 WORTH_TRYING = 8
 """How far the count before simplification may exceed a limit of XLA: that of multibody systems falls to a quarter."""
 
-TRACED_OPERATIONS = 3 * MACHINE_CODE
+TRACED_OPERATIONS = 2 * MACHINE_CODE
 """The count before simplification above which no program on scalars is built for machine code."""
 
 PROCEDURE = 1_000

@@ -18,6 +18,7 @@ from polhode.compiler.number_pattern import ARGUMENTS, NumberPattern
 from polhode.compiler.primitives.lowering import MACHINE_CODE, Backend
 from polhode.compiler.scalars.array_view import ArrayView
 from polhode.compiler.scalars.backend import UnsupportedScalarOperation
+from polhode.compiler.scalars.cost import cost_of_code
 from polhode.compiler.scalars.program import ArrayType, Program, ProgramBackend, Variable
 from polhode.compiler.scalars.read_only import read_only
 from polhode.compiler.scalars.traced_function import TracedFunction
@@ -46,7 +47,9 @@ def on_scalars(
     `UnsupportedNativeOperation` where there is no such program.
     """
     if program.cost > size_limits.TRACED_OPERATIONS:
-        raise TooManyOperations(f"{program.cost:.0f} operations")
+        size = cost_of_code(program.closed_jaxpr.jaxpr)
+        if size > size_limits.TRACED_OPERATIONS:
+            raise TooManyOperations(f"{size:.0f} operations")
     region, inputs = _inputs(program, examples, wrt or (), pattern)
     try:
         region.outputs = program.emit(ProgramBackend(region, wrt is not None), inputs)

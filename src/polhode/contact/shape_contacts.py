@@ -31,6 +31,10 @@ _NEAR = 1e-3
 """Distance of spheres around shapes, in parts of their radii, from which on their shapes certainly don't touch."""
 
 
+_contact_points = jax.jit(contact_points)
+"""Traced once for all evaluations of a step, which share their code."""
+
+
 class ShapePair(NamedTuple):
     """The two ends of a contact: names of bodies, of their shapes and of the rule, and its number among the points."""
 
@@ -218,7 +222,7 @@ class PairGroup(eqx.Module):
         )
         ends = self.first, first, self.second, second
         if not has_search(self.first, self.second):
-            return _flatten(jax.vmap(contact_points)(*ends))
+            return _flatten(jax.vmap(_contact_points)(*ends))
         # Row by row, so that searches are left out where nothing is near.
         visit = lambda _, carry, pair: (carry, contact_points(*pair))  # noqa: E731
         return _flatten(scan_rows(visit, None, jnp.zeros(()), ends)[1])

@@ -109,7 +109,8 @@ def _suits_arrays(jaxpr: core.Jaxpr, cost: float, wrt: Collection[int]) -> bool:
         count = count_operations(jaxpr)
         return count <= size_limits.OPERATIONS_ON_ARRAYS and cost > size_limits.SCALARS_EACH * count
     # Among few numbers only indices in large matrices that the program makes, such as an inverse, ask for arrays.
-    larger = 0 if numbers > size_limits.SELECTED_NUMBERS else size_limits.SELECTED_NUMBERS
+    few = numbers <= size_limits.SELECTED_NUMBERS or count_operations(jaxpr) > size_limits.OPERATIONS_ON_ARRAYS
+    larger = size_limits.SELECTED_NUMBERS if few else 0
     return has_dynamic_indices(jaxpr, is_read=reads, larger=larger)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from jax.extend import core
@@ -29,21 +29,30 @@ def cost(jaxpr: Any, is_constant: Sequence[bool] = (), scans: bool = False) -> f
     Arithmetic of constant indices is free. `is_constant`: which arguments are such constants; none by default. `scans`:
     whether a scan is a loop, whose body counts once, as do its inputs and outputs, or must stay on arrays.
     """
-    return _cost(jaxpr, tuple(is_constant), scans, {})
+    return _Cost(scans, {}).of(jaxpr, tuple(is_constant))
 
 
-def _cost(jaxpr: Any, is_constant: tuple[bool, ...], scans: bool, earlier: dict[Any, float]) -> float:
-    """The same; `earlier`: the results of programs that are called several times."""
-    key = jaxpr, is_constant
-    if key not in earlier:
-        earlier[key] = _sum_of_costs(jaxpr, is_constant, scans, earlier)
-    return earlier[key]
+def cost_of_code(jaxpr: Any) -> float:
+    """The same where scans are loops and later calls of the same program are free, as those of procedures are."""
+    return _Cost(True, {}, free_calls=True).of(jaxpr)
 
 
-def _sum_of_costs(jaxpr: Any, is_constant: tuple[bool, ...], scans: bool, earlier: dict[Any, float]) -> float:
-    def of(program: Any, is_constant: tuple[bool, ...] = ()) -> float:
-        return _cost(program, is_constant, scans, earlier)
+class _Cost(NamedTuple):
+    """The count; `earlier`: results of programs that are called several times. `free_calls`: whether these are zero."""
 
+    scans: bool
+    earlier: dict[Any, float]
+    free_calls: bool = False
+
+    def of(self, jaxpr: Any, is_constant: tuple[bool, ...] = ()) -> float:
+        key = jaxpr, is_constant
+        if key in self.earlier:
+            return 0.0 if self.free_calls else self.earlier[key]
+        self.earlier[key] = _sum_of_costs(jaxpr, is_constant, self.scans, self.of)
+        return self.earlier[key]
+
+
+def _sum_of_costs(jaxpr: Any, is_constant: tuple[bool, ...], scans: bool, of: Callable[..., float]) -> float:
     constants = {v for v in jaxpr.constvars if not np.issubdtype(v.aval.dtype, np.inexact)}
     constants.update(v for v, k in zip(jaxpr.invars, is_constant, strict=False) if k)
     total = 0.0

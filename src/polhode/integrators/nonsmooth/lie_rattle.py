@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Int
 
 from polhode.integrators.base import Carry, StepInfo
 from polhode.integrators.nonsmooth.contact_record import ContactMemory, ContactRecord, contacts_of, dissipation
-from polhode.integrators.nonsmooth.long_ways import pass_through
+from polhode.integrators.nonsmooth.long_ways import pass_through, radii_of
 from polhode.integrators.nonsmooth.rattle_drift import Departure, Drift, drift
 from polhode.integrators.nonsmooth.rattle_kick import Kick, arrive, kick
 from polhode.integrators.nonsmooth.time_stepper import AbstractTimeStepper, between, without_numbers
@@ -129,7 +129,7 @@ def _pass(step: Departure, end: Drift) -> Bool[Array, " k"]:
     """Contacts whose shapes are behind each other at the end of a step."""
     here, there = step.contacts, end.contacts
     before, after = (jnp.einsum("krn,n->kr", at.rows, end.velocity) + at.drift for at in (here, there))
-    return pass_through(here.gap, before, after, contacts_of(step.system).sizes)
+    return pass_through(step.h, here.gap, before, after, *radii_of(contacts_of(step.system), None))
 
 
 def _result(step: Departure, first: Drift, last: Kick) -> Array:

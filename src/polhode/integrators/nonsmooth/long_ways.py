@@ -20,20 +20,28 @@ def radii_of(
 
 
 def pass_through(
+    h: Array,
     gap: Float[Array, " c"],
     before: Float[Array, "c rows"],
     after: Float[Array, "c rows"],
     sizes: Float[Array, " c"],
+    thicknesses: Float[Array, " c"],
 ) -> Bool[Array, " c"]:
     """Contacts of which one shape is behind the other after a motion: they approach each other before and leave after.
 
-    - `gap`: before. - `before`, `after`: relative velocities there, at least along the normal and both tangents.
+    - `h`: time of the motion. - `gap`: before. - `before`, `after`: relative velocities there, at least along the
+    normal and both tangents. - `thicknesses`: sums of radii of spheres inside.
 
-    Those that fly past each other, with a distance of their spheres left, are none; nor is there anything behind what
-    has no sphere around it, such as a plane or a gap that is a function.
+    Those that fly past each other, with a distance of their spheres left, are none, nor those that are thicker than
+    they go far; nor is there anything behind what has no sphere around it, such as a plane or a gap that is a function.
     """
-    rate = before[:, 0]
-    return (rate < 0) & (after[:, 0] > -0.5 * rate) & jnp.isfinite(sizes) & _are_in_line(gap, before, sizes)
+    rate, leaves = before[:, 0], after[:, 0]
+    # Straight on, the centres of spheres inside would be nearest before the end. Bodies turn on the way: the larger
+    # rate.
+    square = jnp.maximum(rate**2, leaves**2) + jnp.sum(before[:, 1:3] ** 2, axis=1)
+    far = h * square > (gap + thicknesses) * jnp.abs(rate)
+    turned = (rate < 0) & (leaves > -0.5 * rate) & far
+    return turned & jnp.isfinite(sizes) & _are_in_line(gap, before, sizes)
 
 
 def have_passed(

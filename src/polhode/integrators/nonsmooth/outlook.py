@@ -80,7 +80,7 @@ def look_ahead(
         own = there.gap - gap - h * rate
         # Another point of the same shapes says only that they are apart.
         other = jnp.maximum(there.nearest - gap - h * rate, 0.0)
-        through = pass_through(gap, slips, there.slips, radii_of(contacts_of(system), present.number)[0])
+        through = pass_through(h, gap, slips, there.slips, *radii_of(contacts_of(system), present.number))
         bend = jnp.where(there.same, own, jnp.where(gap > 0, other, 0.0))
         bend = jnp.where(through, 0.0, bend)
         bend = jnp.where(pressed, jnp.minimum(bend, 0.0), bend)
