@@ -88,6 +88,34 @@ def test_eulers_disc_goes_round_at_the_rate_of_its_angle(method, angle, bound):
     assert np.log2(errors[0] / errors[1]) == pytest.approx(4 if method == "rkmk4" else 2, abs=0.3)
 
 
+def test_a_coin_that_rolls_in_a_circle_presses_as_much_all_around():
+    """Its lowest point comes to another slot at every quarter of the circle, at 45° for the first time."""
+    lean, circle, mass, radius = np.radians(65), 0.5, 1.5, 0.2
+    sine, cosine = np.sin(lean), np.cos(lean)
+    # Ω² from the moments of weight and friction about the centre, with A = ¼mr² and C = ½mr².
+    lever = (0.25 * radius * cosine + 1.5 * circle) * sine
+    rate = np.sqrt(G * cosine / lever)
+    axis, up = np.array([sine, 0, cosine]), np.array([-cosine, 0, sine])
+    R = np.column_stack((-up, [0, 1, 0], axis))
+    spin = np.array([0, 0, rate]) - rate * (circle / radius + cosine) * axis
+    model = ph.Model(gravity=(0, 0, -G))
+    model.ground.add_shape(ph.shapes.Plane())
+    model.add_body(
+        mass=mass, inertia=mass * radius**2 * np.array([0.25, 0.25, 0.5]), shape=ph.shapes.Disc(radius),
+        position=(circle, 0, radius * sine), rotation=R,
+        velocity=(0, rate * circle, 0), angular_velocity=R.T @ spin, name="coin",
+    )  # fmt: skip
+    model.contacts(friction=0.9)
+    run = ph.simulate(model.problem("SO3xR3", t1=0.4, h=4e-3), "moreau")
+    coin, contact, angle = run.bodies["coin"], run.contacts["coin"], rate * run.t
+    assert angle[-1] > np.pi / 4
+    assert np.all(contact.mode == "stick")
+    around = np.stack((np.cos(angle), np.sin(angle)), axis=1)
+    assert np.allclose(coin.position[:, :2], circle * around, rtol=0, atol=1e-4)
+    assert np.allclose(contact.normal_force, mass * G, rtol=0, atol=2e-3)
+    assert np.allclose(contact.friction_force, mass * rate**2 * circle, rtol=0, atol=2e-3)
+
+
 @pytest.mark.exhaustive
 def test_eulers_disc_settles_by_rolling_friction():
     """Against its own equations; √α falls about linearly, by 2/3 μ √(g/a) / a a second."""

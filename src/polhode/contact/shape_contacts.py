@@ -179,31 +179,39 @@ class PairGroup(eqx.Module):
         pairs = [jax.tree.map(lambda x, own=own: take(x, own), ways) for own in nodes]
         return scan_rows(visit, None, ranking, (self._ends(poses, first), pairs))[0]
 
-    def look_up(self, poses: Any, first: int, selection: Selection) -> Selection:
-        """Some contacts, with the points of those that are of these pairs, in one loop."""
+    def look_up(self, poses: Any, first: int, features: Int[Array, " c"], selection: Selection) -> Selection:
+        """Some contacts, with the points of those that are of these pairs, in one loop.
+
+        - `features`: of the contacts, which have their points also where these have come to other slots of the pair.
+        """
 
         def visit(_: None, selection: Selection, pair: Any) -> tuple[Selection, None]:
             number, _, *ends = pair
+            here = (selection.number >= number) & (selection.number < number + self.slots)
 
             def look(selection: Selection) -> Selection:
                 points = contact_points(*ends)
                 old: Any = selection.points
-                nearest = selection.nearest
+                nearest = jnp.where(here, jnp.min(points.gap), selection.nearest)
+                own = self._own_slots(selection.number - number, features, points)
                 for slot in range(self.slots):
-                    here = selection.number == number + slot
-                    own = jax.tree.map(lambda x, slot=slot: x[slot], points)
-                    old = jax.tree.map(
-                        lambda new, o, here=here: jnp.where(jnp.reshape(here, (-1, *(1,) * (o.ndim - 1))), new, o),
-                        own,
-                        old,
-                    )
-                    nearest = jnp.where(here, jnp.min(points.gap), nearest)
+                    chosen = here & (own == slot)
+                    new = jax.tree.map(lambda x, slot=slot: x[slot], points)
+                    taken = chosen, chosen[:, None]
+                    old = jax.tree.map(lambda a, b, taken=taken: jnp.where(taken[b.ndim - 1], a, b), new, old)
                 return selection._replace(points=old, nearest=nearest)
 
-            here = (selection.number >= number) & (selection.number < number + self.slots)
             return jax.lax.cond(jnp.any(here), look, lambda selection: selection, selection), None
 
         return scan_rows(visit, None, selection, self._ends(poses, first))[0]
+
+    def _own_slots(self, slot: Int[Array, " c"], features: Int[Array, " c"], points: ContactPoints) -> Int[Array, " c"]:
+        """Where contacts of a pair with these features are among its points; new features are in their old slots."""
+        if self.slots == 1:
+            return slot
+        same = (features[:, None] == points.feature) & (points.gap < APART)
+        stays = jnp.any(same & (slot[:, None] == np.arange(self.slots)), axis=1)
+        return jnp.where(stays | ~jnp.any(same, axis=1), slot, jnp.argmax(same, axis=1))
 
     def _ends(self, poses: Any, first: int) -> Any:
         """Of each pair the number of its first point, the reach, and both shapes with the poses of their bodies."""
@@ -306,12 +314,11 @@ class ShapeContacts(AbstractContactSet):
     def again(self, system: Any, t: Array, q: Point, present: PresentContacts) -> ContactKinematics:
         if present.number is None:
             return self.kinematics(system, t, q)
-        return self.of_points(present.number, self._look_up(system, q, present.number).points, system, q)
+        return self.of_points(present.number, self._look_up(system, q, present).points, system, q)
 
     def ahead(self, system: Any, t: Array, q: Point, v: Vector, present: PresentContacts) -> ContactsAhead:
         del t
-        number = jnp.arange(self.count) if present.number is None else present.number
-        there, motion = self._look_up(system, q, number), system.motion(q, v)
+        there, motion = self._look_up(system, q, present), system.motion(q, v)
         same = there.points.feature == present.kinematics.feature
         slips = self.velocities(there.points, motion, present.number)
         return ContactsAhead(there.points.gap, slips, same, there.nearest)
@@ -324,12 +331,13 @@ class ShapeContacts(AbstractContactSet):
     def thicknesses(self) -> Float[Array, " k"]:
         return jnp.concatenate([jnp.repeat(group.thickness, group.slots) for group in self.groups])
 
-    def _look_up(self, system: Any, q: Point, number: Int[Array, " c"]) -> Selection:
-        """The contacts of these numbers in a position."""
+    def _look_up(self, system: Any, q: Point, present: PresentContacts) -> Selection:
+        """The same contacts of features of shapes in another position."""
+        number = jnp.arange(self.count) if present.number is None else present.number
         none, poses = Ranking.empty(len(number), self.count).points, system.motion(q).poses
         selection, first = Selection(number, none, none.gap), 0
         for group in self.groups:
-            selection = group.look_up(poses, first, selection)
+            selection = group.look_up(poses, first, present.kinematics.feature, selection)
             first += group.count
         return selection
 
