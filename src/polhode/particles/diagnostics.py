@@ -129,7 +129,7 @@ class AbstractParticles(AbstractSphereInteractions):
         x = jnp.asarray(state[0])
         active = self.active(columns(x), t)
         if self.release is not None:
-            self._check_waiting(t, state)
+            self._check_waiting(self.release, t, state)
         i, j = np.asarray(self.pairs).T
         # Bonds that fill up the blocks of devices have the same particle at both ends.
         away = np.stack(self.apart(columns(x[i]), columns(x[j])), axis=1)
@@ -156,13 +156,13 @@ class AbstractParticles(AbstractSphereInteractions):
             name = type(wall.at_rest).__name__
             self._refuse_overlap(depth, lambda k, name=name: f"Particle {self.user_number(k % self.n)} and a {name}")
 
-    def _check_waiting(self, t: float, state: State) -> None:
-        waits = np.asarray(self.release > t)
+    def _check_waiting(self, release: Array, t: float, state: State) -> None:
+        waits = np.asarray(release > t)
         moves = waits & np.any(np.concatenate([np.asarray(part) for part in state[2:4]], axis=1) != 0, axis=1)
         if np.any(moves):
             first = int(np.argmax(moves))
             raise ValueError(
-                f"Particle {first} is released at {float(self.release[first]):.4g}, after the start at {float(t):.4g}, "
+                f"Particle {first} is released at {float(release[first]):.4g}, after the start at {float(t):.4g}, "
                 "and must wait at rest. Give it no velocity; to throw it in, let it fall from further up."
             )
 
