@@ -196,7 +196,7 @@ def test_impacts_without_slip_are_those_of_two_oscillators():
 
 
 @pytest.mark.exhaustive
-def test_grains_that_come_and_go():
+def test_grains_that_come_and_go(tmp_path):
     """Let in one after the other at one place, they roll down a slope, off an outlet, and fall freely."""
     n, outlet = 12, 0.2
     law = pt.ContactLaw(pt.Hertz(1e6, 0.3, 0.6), pt.Mindlin(0.5))
@@ -224,6 +224,13 @@ def test_grains_that_come_and_go():
     np.testing.assert_allclose(
         np.asarray(motion.state.v)[-1, fallen, 2] - np.asarray(motion.state.v)[-2, fallen, 2], -G * (t[-1] - t[-2])
     )
+    # Times on the grid of steps; histories of contacts go on.
+    on_grid = 0.1 * np.arange(n)
+    _, whole = pour(on_grid, t1=0.5)
+    pour(on_grid, t1=0.25, store=tmp_path / "run")
+    resumed = ph.resume(tmp_path / "run", t1=0.5, problem=pour(on_grid, t1=0.01)[0])
+    for a, b in zip(resumed.state, whole.state, strict=True):
+        assert np.asarray(a)[-1].tobytes() == np.asarray(b)[-1].tobytes()
     scale = np.abs(motion.outputs["energies"]["gravity"]).max()
     assert ends(motion)[2] < 1e-12 * scale
     assert len(system.contact_network([part[-1] for part in motion.state], t[-1]).pairs) == np.sum(

@@ -17,6 +17,10 @@ from polhode.particles.laws.contact_law import ContactLaw
 from polhode.particles.walls import AbstractWall, Plane
 
 
+_ROUNDING = 1e-10
+"""Rounding of times, relative."""
+
+
 def per_particle(name: str, value: Any, n: int, description: str) -> Float[Array, " n"]:
     """Positive numbers, one for each particle or one for all."""
     if checks.shape(name, value, description) == ():
@@ -48,7 +52,8 @@ def release_times(release: Any, n: int, has_law: bool, links: np.ndarray) -> Arr
     _needs_law("release", has_law)
     if len(links):
         raise ValueError("`release` is for particles without bonds. Leave out `pairs`, or let all begin at once.")
-    return times
+    # Times on the grid of steps, whose sums are round: runs and runs that are resumed let go at the same step.
+    return times - _ROUNDING * jnp.abs(times)
 
 
 def outlet_planes(outlets: Any, has_law: bool) -> tuple[Plane, ...]:
