@@ -16,7 +16,6 @@ from polhode.particles.bonds import BondMaterial
 from polhode.particles.laws.contact_law import ContactLaw
 from polhode.particles.walls import AbstractWall, Plane
 
-
 _ROUNDING = 1e-10
 """Rounding of times, relative."""
 
