@@ -168,6 +168,7 @@ def test_energy_of_impacts_is_kept_or_accounted_for(impacts):
     assert abs(balance[-1] / E0 - 1) < 1e-9
     lost = {name: float(values[-1]) for name, values in run.outputs["dissipation"].items()}
     assert lost["sliding"] > 1e-3 * E0
+    assert abs(lost["numerical"]) < 1e-9 * E0
     # Without the account of sliding the balance is open: what the assertion above would miss.
     assert abs(balance[-1] - lost["sliding"] - E0) > 1e-3 * E0
     assert set(run.outputs["energies"]) >= {"contact", "wall", "tangential"}
