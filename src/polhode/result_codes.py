@@ -29,6 +29,7 @@ class Result(enum.IntEnum):
     contact_modes_unsettled = 18
     invalid_friction = 19
     contact_missed = 20
+    inlet_blocked = 21
 
     @property
     def message(self) -> str:
@@ -115,6 +116,10 @@ _MESSAGES = {
     Result.invalid_friction: (
         "The largest friction of a joint, a function of time such as that of a brake or a clutch, is negative or no "
         "number within this step. Let it be zero where nothing brakes, as by `jnp.maximum(…, 0)`."
+    ),
+    Result.inlet_blocked: (
+        "A particle was to be released where another one is. Leave more time between those that wait at one place, or "
+        "spread them over a larger inlet."
     ),
     Result.unexpected_error: "An unforeseen error ended the run; everything computed so far is kept.",
 }

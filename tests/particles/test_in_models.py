@@ -50,7 +50,7 @@ def test_loads_are_those_of_particles_by_themselves(damping, bonded):
     found = system.accelerations(jnp.zeros(()), q, jnp.concatenate((body(state.q, state.omega), state.v), 1).ravel())
 
     places = PoseComponents(component_arrays.columns(state.x), component_arrays.columns(state.q))
-    around = alone.surroundings(places)
+    around = alone.surroundings(places, (), 0.0)
     loads = alone.loads(places, (), around)
     if damping:
         drag = alone.drag(places, component_arrays.columns(state.v), component_arrays.columns(state.omega), (), around)

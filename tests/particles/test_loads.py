@@ -52,7 +52,7 @@ def _cloud(seed=0, shear="objective", walls=(), breakable=False, **options):
 
 def _loads(system, state):
     places = PoseComponents(component_arrays.columns(state[0]), component_arrays.columns(state[1]))
-    found = system.loads(places, tuple(state[4:]), system.surroundings(places))
+    found = system.loads(places, tuple(state[4:]), system.surroundings(places, tuple(state[4:]), 0.0))
     return component_arrays.rows(found.force), component_arrays.rows(found.moment)
 
 

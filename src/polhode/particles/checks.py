@@ -14,7 +14,10 @@ from polhode import checks
 from polhode.checks import short_repr
 from polhode.particles.bonds import BondMaterial
 from polhode.particles.laws.contact_law import ContactLaw
-from polhode.particles.walls import AbstractWall
+from polhode.particles.walls import AbstractWall, Plane
+
+_ROUNDING = 1e-10
+"""Rounding of times, relative."""
 
 
 def per_particle(name: str, value: Any, n: int, description: str) -> Float[Array, " n"]:
@@ -38,6 +41,35 @@ def walls_of(walls: Sequence[AbstractWall], contact: Any, has_law: bool = False)
     if walls and checks.is_concrete(contact) and not np.any(np.asarray(contact)):
         raise ValueError("Walls need `wall_contact` (or `contact`) greater than zero, or they push nobody back.")
     return tuple(walls)
+
+
+def release_times(release: Any, n: int, has_law: bool, links: np.ndarray) -> Array | None:
+    """A time for each particle. Raises ValueError for other shapes, without a law, and for particles with bonds."""
+    if release is None:
+        return None
+    times = checks.array("release", release, (n,), "time from which on each particle acts")
+    _needs_law("release", has_law)
+    if len(links):
+        raise ValueError("`release` is for particles without bonds. Leave out `pairs`, or let all begin at once.")
+    # Times on the grid of steps, whose sums are round: runs and runs that are resumed let go at the same step.
+    return times - _ROUNDING * jnp.abs(times)
+
+
+def outlet_planes(outlets: Any, has_law: bool) -> tuple[Plane, ...]:
+    """Planes as a tuple. Raises ValueError for others, and without a law."""
+    planes = (outlets,) if isinstance(outlets, Plane) else outlets
+    if not isinstance(planes, Sequence) or any(not isinstance(plane, Plane) for plane in planes):
+        raise ValueError(f"`outlets` must be `Plane`s of `polhode.particles`, got {short_repr(outlets)}.")
+    if planes:
+        _needs_law("outlets", has_law)
+    return tuple(planes)
+
+
+def _needs_law(name: str, has_law: bool) -> None:
+    if not has_law:
+        raise ValueError(
+            f"`{name}` needs a `ContactLaw` as `contact`: contacts by a constant are between all at all times."
+        )
 
 
 def contact_laws(contact: Any, wall_contact: Any, damping: Any) -> tuple[ContactLaw | None, ContactLaw | None]:

@@ -11,9 +11,10 @@ from jaxtyping import Array, Int
 
 from polhode.particles.laws.contact_law import Action, ContactLaw, History
 from polhode.particles.laws.touch import Ends, Touch, surface_velocity
+from polhode.particles.ledger import Sums
 from polhode.particles.neighbours import Neighbours
 from polhode.particles.walls import POSE, AbstractWall, Approach, MovingWall, WallPose
-from polhode.spaces.component_arrays import Vectors, add, add_scaled, cross, dot, rotate, scale, subtract
+from polhode.spaces.component_arrays import Vectors, add, add_scaled, dot, rotate, scale, subtract
 from polhode.systems.separable import Motion
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class ContactMemory(NamedTuple):
     """Neighbours, as in `Neighbours`, and what their contacts and those with walls remember.
 
     - `pairs`: with arrays of the shape of `members`. - `walls`: for each wall, as its `start` makes it.
-    - `power`: of the dashpots of all contacts, for each kind of dissipation, then of walls that move.
+    - `sums`: of the loads of contacts after the last step. - `active`: which particles the lists are of; None for all.
     """
 
     members: Int[Array, "capacity n"]
@@ -38,37 +39,32 @@ class ContactMemory(NamedTuple):
     longest: Array
     pairs: History
     walls: tuple[Any, ...]
-    power: Array
+    sums: Sums
+    active: Array | None
 
 
 class Total(NamedTuple):
-    """Sums over contacts: loads, and energies by name, of each particle.
+    """Sums over contacts: loads by kind, and energies by name, of each particle.
 
     `tensor`: Σ f ⊗ (point of contact - centre), row by row, and the number of contacts; empty if not needed.
     """
 
-    force: Vectors
-    moment: Vectors
+    sums: Sums
     stored: dict[str, Array]
     lost: dict[str, Array]
-    power: dict[str, Array]
     tensor: tuple[Array, ...] = ()
 
     def add(self, touch: Touch, action: Action, lever: Any, share: float) -> Total:
         """With another contact, of which the particle has this share of the energies."""
-        moment, normal = self.moment, touch.normal
-        if moment:
-            moment = add(moment, scale(-lever, cross(normal, action.force)))
-            moment = add(moment, action.moment) if action.moment else moment
         more = lambda old, new: {**old, **{k: old[k] + share * e for k, e in new.items()}}  # noqa: E731
-        stored, lost, power = map(more, self[2:5], action[3:])
-        tensor = self.tensor
+        tensor, normal = self.tensor, touch.normal
         if tensor:
             holds = (touch.overlap > 0) | (action.history.adheres[0] > 0 if action.history.adheres else False)
             arm = scale(-lever, normal)
             each = (*(f * a for f in action.force for a in arm), holds.astype(arm[0].dtype))
             tensor = tuple(a + b for a, b in zip(tensor, each, strict=True))
-        return Total(add(self.force, action.force), moment, stored, lost, power, tensor)
+        sums = self.sums.add(normal, action, lever)
+        return Total(sums, more(self.stored, action.stored), more(self.lost, action.lost), tensor)
 
 
 def follow(old: ContactMemory, new: Neighbours) -> ContactMemory:
@@ -81,7 +77,7 @@ def follow(old: ContactMemory, new: Neighbours) -> ContactMemory:
         return jax.tree.map(lambda h, v: jnp.where(same, v, h), history, values), None
 
     pairs = jax.lax.scan(one, zero, (old.members, old.pairs))[0] if jax.tree.leaves(zero) else zero
-    return ContactMemory(new.members, new.at, new.longest, pairs, old.walls, old.power)
+    return ContactMemory(new.members, new.at, new.longest, pairs, old.walls, old.sums, old.active)
 
 
 class Sides(NamedTuple):
@@ -212,10 +208,12 @@ def add_walls(
     motion = motion._replace(places=motion.places._replace(x=x))
     x0 = add_scaled(x, -h, motion.v)
     ways, poses = courses(system.walls, motion, poses)
+    active = system.active(x, motion.t + h)
+    active = True if active is None else active
     after, code = [], jnp.zeros((), jnp.int32)
     for wall, way, memory in zip(system.walls, ways, memories, strict=True):
         ends = (x0, x) if way is None else (way.wall.local(way.start, x0), way.wall.local(way.end, x))
-        encounter = wall.meet(*ends, radius, memory)
+        encounter = wall.meet(*ends, radius, memory, active)
         histories = []
         for approach in encounter.approaches:
             total, history = _add_approach(system, law, motion, way, approach, total)
@@ -280,12 +278,11 @@ def _add_face(
             gains = Ends(subtract(here.dv, subtract(surface, surface_middle)), here.domega, turned)
     touch = _touch(n, (overlap, before), (radius, system.masses), subtract(n, n0), levers, ends, gains, h)
     action = law.act(touch, approach.history)
-    power = action.power
-    if way is not None:
-        work = dot(action.force, surface)
-        power = {**power, "work": work + dot(action.moment, spin) if action.moment else work}
     stored = {"wall" if name == "contact" else name: value for name, value in action.stored.items()}
-    return total.add(touch, action._replace(stored=stored, power=power), distance, 1.0), action.history
+    total = total.add(touch, action._replace(stored=stored), distance, 1.0)
+    if way is not None:
+        total = total._replace(sums=total.sums.add_power(action, surface, spin))
+    return total, action.history
 
 
 def _touch(

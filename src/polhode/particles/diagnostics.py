@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,7 +15,7 @@ from polhode.compiler.cache.program_cache import xla_jit
 from polhode.particles import bonds, contacts
 from polhode.particles.bonds import Pair
 from polhode.particles.contact_history import Course, courses
-from polhode.particles.interactions import CONTACT_OUTPUTS, AbstractSphereInteractions
+from polhode.particles.interactions import CONTACT_OUTPUTS, OVERLAP, AbstractSphereInteractions
 from polhode.particles.laws.contact_law import ContactLaw
 from polhode.particles.laws.hooke import Hooke
 from polhode.particles.walls import POSE, MovingWall
@@ -24,8 +24,8 @@ from polhode.systems.base import Observable, State
 from polhode.systems.separable import Loads, Motion, PoseComponents
 from polhode.time_functions import breakpoints_of
 
-OVERLAP = 0.3
-"""Largest overlap of particles at the start, relative to their reach."""
+_CROWD = 3.0
+"""Rate at which dashpots slow down a grain in a packing, over that of one contact."""
 
 
 class ContactNetwork(NamedTuple):
@@ -112,7 +112,12 @@ class AbstractParticles(AbstractSphereInteractions):
                 jnp.zeros((n, CONTACT_OUTPUTS) if self.contact_outputs else 0, dtype),
             )
         places = map(self.to_storage_order, (jnp.asarray(positions, dtype), q, *parts))
-        return self.states(*places, *whole, *accounts)
+        state = self.states(*places, *whole, *accounts)
+        if "numerical" in self.lost_names and self.bonds:
+            # Accounts have it without the energy of bonds, see `_accounts_after`.
+            k = len(self.stored_names) + self.lost_names.index("numerical")
+            state = state._replace(accounts=state.accounts.at[k].set(sum(self._bond_energies(state))))
+        return state
 
     def check(self, t: float, state: State) -> None:
         """Refuses overlaps with particles or walls by more than 0.3 of the reach, which would burst apart.
@@ -122,6 +127,9 @@ class AbstractParticles(AbstractSphereInteractions):
         if not checks.is_concrete(self, state):
             return
         x = jnp.asarray(state[0])
+        active = self.active(columns(x), t)
+        if self.release is not None:
+            self._check_waiting(self.release, t, state)
         i, j = np.asarray(self.pairs).T
         # Bonds that fill up the blocks of devices have the same particle at both ends.
         away = np.stack(self.apart(columns(x[i]), columns(x[j])), axis=1)
@@ -133,7 +141,7 @@ class AbstractParticles(AbstractSphereInteractions):
             self._refuse_overlap(depth, lambda k: f"{self._both(*self.pairs[k])}, whose bond doesn't keep them apart,")
         if self.touching:
             room = self.n if self.n < 64 else 4 * self.capacity
-            depth, members = map(np.asarray, _overlaps(self, x, room))
+            depth, members = map(np.asarray, _overlaps(self, x, room, active))
             self._refuse_overlap(depth, lambda k: self._both(k % self.n, members.reshape(-1)[k]))
         ways: Sequence[Course | None] = (None,) * len(self.walls)
         if self.wall_law is not None:
@@ -142,10 +150,21 @@ class AbstractParticles(AbstractSphereInteractions):
             points, law = self.wrap(columns(x)), self.wall_law or ContactLaw(Hooke(1.0))
             points = points if way is None else way.wall.local(way.start, points)
             memory = wall.start(law, self.n, x.dtype)
-            approaches = wall.meet(points, points, 0.5 * self.diameters, memory).approaches
+            there = True if active is None else active
+            approaches = wall.meet(points, points, 0.5 * self.diameters, memory, there).approaches
             depth = np.concatenate([np.atleast_2d(np.asarray(1 - 2 * m.distance / self.diameters)) for m in approaches])
             name = type(wall.at_rest).__name__
             self._refuse_overlap(depth, lambda k, name=name: f"Particle {self.user_number(k % self.n)} and a {name}")
+
+    def _check_waiting(self, release: Array, t: float, state: State) -> None:
+        waits = np.asarray(release > t)
+        moves = waits & np.any(np.concatenate([np.asarray(part) for part in state[2:4]], axis=1) != 0, axis=1)
+        if np.any(moves):
+            first = int(np.argmax(moves))
+            raise ValueError(
+                f"Particle {first} is released at {float(release[first]):.4g}, after the start at {float(t):.4g}, "
+                "and must wait at rest. Give it no velocity; to throw it in, let it fall from further up."
+            )
 
     def _motion_at_rest(self, t: Any, state: State) -> Motion:
         """No motion at a state."""
@@ -172,12 +191,8 @@ class AbstractParticles(AbstractSphereInteractions):
 
         That of contacts is NaN for states in which more than `capacity` particles touch one, from which no run starts.
         """
-        x, q = columns(state[0]), columns(state[1])
-        i, j = self.pairs[:, 0], self.pairs[:, 1]
-        d = self.apart(select(x, i), select(x, j))
-        parts = bonds.energies(self.shear, self.per_bond, Pair(d, select(q, i), select(q, j), 1.0))
-        whole = state[4] if len(state) > 4 else 1.0
-        bending, axial, shear = (jnp.sum(whole * part) for part in parts)
+        x = columns(state[0])
+        bending, axial, shear = self._bond_energies(state)
         stored = self._accounts(state, self.stored_names, 0)
         height = sum(self.masses * g * a for g, a in zip(self.gravity, x, strict=True))
         return {
@@ -186,28 +201,47 @@ class AbstractParticles(AbstractSphereInteractions):
             "bending": bending,
             "axial": axial,
             "shear": shear,
-            "contact": self._contact_energy(x, d, whole) if self.law is None else stored["contact"],
+            "contact": self._contact_energy(x, state) if self.law is None else stored["contact"],
             "wall": self._wall_energy(x) if self.wall_law is None else stored["wall"],
             "gravity": -jnp.sum(height),
             **{name: value for name, value in stored.items() if name not in ("contact", "wall")},
         }
+
+    def _bond_energies(self, state: State) -> tuple[Array, ...]:
+        """Of bending, stretching and shear."""
+        x, q = columns(state[0]), columns(state[1])
+        i, j = self.pairs[:, 0], self.pairs[:, 1]
+        d = self.apart(select(x, i), select(x, j))
+        parts = bonds.energies(self.shear, self.per_bond, Pair(d, select(q, i), select(q, j), 1.0))
+        whole = state[4] if len(state) > 4 else 1.0
+        return tuple(jnp.sum(whole * part) for part in parts)
 
     def _accounts(self, state: State, names: tuple[str, ...], first: int) -> dict[str, Array]:
         return {name: state[5][first + k] for k, name in enumerate(names)}
 
     def dissipation(self, state: State) -> dict[str, Array]:
         """Energy that contacts with history dissipated since the start, by kind: damping, cohesion, sliding, rolling,
-        twisting, as far as their laws have them."""
-        return self._accounts(state, self.lost_names, len(self.stored_names))
+        twisting, breaking of bonds, as far as there are any; and numerical, what steps of finite length do to the
+        energy of contacts, of either sign."""
+        lost = self._accounts(state, self.lost_names, len(self.stored_names))
+        if "numerical" in lost and self.bonds:
+            lost["numerical"] = lost["numerical"] - sum(self._bond_energies(state))
+        return lost
 
     def wall_work(self, state: State) -> Array:
         """Work that walls in motion did since the start."""
         return state[5][-1] if self.moving_walls else jnp.zeros((), self.masses.dtype)
 
-    def contact_network(self, state: State) -> ContactNetwork:
-        """Pairs of particles whose surfaces overlap in a state, each once, in order of their numbers."""
+    def contact_network(self, state: State, t: Any = None) -> ContactNetwork:
+        """Pairs of particles whose surfaces overlap in a state, each once, in order of their numbers.
+
+        `t`: the time of the state, which is needed if particles wait for their `release`. Raises ValueError without.
+        """
         x = columns(jnp.asarray(state[0]))
-        lists, code = self.search(x, self.n if self.n < 64 else 4 * self.capacity)
+        if self.release is not None and t is None:
+            raise ValueError("Which particles have been released depends on time. Give `t`, the time of the state.")
+        room = self.n if self.n < 64 else 4 * self.capacity
+        lists, code = self.search(x, room, active=self.active(x, t))
         if int(code):
             raise ValueError("More particles touch one than there is room for. Build the system with more `capacity`.")
         members = np.asarray(lists.members)
@@ -222,7 +256,7 @@ class AbstractParticles(AbstractSphereInteractions):
         touch = overlap > 0
         return ContactNetwork(pairs[touch], overlap[touch], d[touch] / length[touch, None])
 
-    def _contact_energy(self, x: Vectors, d: Vectors, whole: Any) -> Array:
+    def _contact_energy(self, x: Vectors, state: State) -> Array:
         total = jnp.zeros((), self.masses.dtype)
         if self.touching:
             # Without the skin: the lists of a run have room for all particles in contact.
@@ -232,7 +266,9 @@ class AbstractParticles(AbstractSphereInteractions):
             total = jnp.where(code == 0, energy, jnp.nan)
         if self.touches_bonded:
             reach = 0.5 * (self.diameters[self.pairs[:, 0]] + self.diameters[self.pairs[:, 1]])
+            d = self.apart(*(select(x, self.pairs[:, k]) for k in range(2)))
             energy = contacts.hertz_energy(self.contact, contacts.overlap(d, reach)[0])
+            whole = state[4] if len(state) > 4 else 1.0
             total = total + jnp.sum(energy if self.bonded_contacts else (1 - whole) * energy)
         return total
 
@@ -295,7 +331,7 @@ class AbstractParticles(AbstractSphereInteractions):
     def invariants(self) -> dict[str, Observable]:
         energy = super().invariants() if self.conservative else {}
         outputs = self.outputs()
-        if (self.lost_names or self.moving_walls) and not self.damped and self.limits is None:
+        if self.has_history and self.lost_names and not self.damped:
             balance = lambda s: self.energy(s) + sum(self.dissipation(s).values()) - self.wall_work(s)  # noqa: E731
             energy = {"energy_balance": lambda t, s: balance(s)}
         return {**energy, **{name: outputs[name] for name in self.kept_momenta}}
@@ -324,19 +360,21 @@ class AbstractParticles(AbstractSphereInteractions):
             return jnp.sqrt(1.5 * K * jnp.sqrt(depth) / mass) / reach
 
         if self.has_history:
-            return self._law_frequency(v, speed)
+            return self._of_laws(v, "frequency")
         pairs = hertz(self.contact, 0.5 * m, 2 * speed(v - jnp.mean(v, axis=0)), D) if self.n > 1 else jnp.zeros(())
         return jnp.maximum(pairs, hertz(self.wall_contact, m, speed(v), 0.5 * D)) if self.walls else pairs
 
-    def _law_frequency(self, v: Array, speed: Callable[[Array], Array]) -> Array:
-        m, _r = jnp.min(self.masses), 0.5 * jnp.min(self.diameters)
+    def _of_laws(self, v: Array, rate: Literal["frequency", "damping_rate"]) -> Array:
+        """The largest frequency or damping rate of a contact that stops the fastest of these velocities."""
+        speed = lambda v: jnp.sqrt(jnp.max(jnp.sum(v * v, axis=1)))  # noqa: E731
+        m = jnp.min(self.masses)
         lever = jnp.max(self.masses * (0.5 * self.diameters) ** 2 / self.inertias)
         largest = jnp.zeros(())
         if self.law is not None and self.n > 1:
             apart = 2 * speed(v - jnp.mean(v, axis=0))
-            largest = self.law.frequency(0.5 * m, lever, 0.25 * jnp.max(self.diameters), apart)
+            largest = getattr(self.law, rate)(0.5 * m, lever, 0.25 * jnp.max(self.diameters), apart)
         if self.wall_law is not None:
-            at_wall = self.wall_law.frequency(m, lever, 0.5 * jnp.max(self.diameters), speed(v))
+            at_wall = getattr(self.wall_law, rate)(m, lever, 0.5 * jnp.max(self.diameters), speed(v))
             largest = jnp.maximum(largest, at_wall)
         return largest
 
@@ -353,7 +391,13 @@ class AbstractParticles(AbstractSphereInteractions):
 
     def explicit_limit(self, t: float, state: State, h: float, share: float = 1.0) -> str:
         bonds, contacts, rate = map(float, (self.frequency(), self.contact_frequency(state[2]), self.damping_rate()))
+        dashpots = float(self._of_laws(jnp.asarray(state[2]), "damping_rate")) if self.has_history else 0.0
+        # Dashpots see velocities predicted by the loads before, which needs h below 1 over the rate; in a packing the
+        # rates of neighbours add up, to about three times that of one contact.
+        dashpots *= _CROWD if self.n > 2 else 1.0
         limits = {
+            f"Dashpots of contacts that stop the speeds of the start slow grains down at up to {dashpots:.4g} per unit "
+            "of time where many touch": 1 / dashpots if dashpots else np.inf,
             f"The stiffest bonds swing with up to {bonds:.4g} per unit of time": 2 / bonds if bonds else np.inf,
             f"Contacts that stop the speeds of the start swing with up to {contacts:.4g} per unit of time": (
                 2 / contacts if contacts else np.inf
@@ -370,10 +414,10 @@ class AbstractParticles(AbstractSphereInteractions):
 
 
 @xla_jit
-def _overlaps(system: AbstractParticles, positions: Array, room: int) -> tuple[Array, Array]:
+def _overlaps(system: AbstractParticles, positions: Array, room: int, active: Array | None) -> tuple[Array, Array]:
     """δ of every particle with up to `room` others, shape (room, n), and their numbers."""
     x = columns(positions)
-    members = system.search(x, room)[0].members
+    members = system.search(x, room, active=active)[0].members
     d = system.apart(x, select(x, members))
     depth = contacts.overlap(d, system.reach(members))[0]
     # Contacts at one place have no direction and no force.

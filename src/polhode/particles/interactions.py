@@ -16,10 +16,11 @@ from polhode.particles import bonds, contacts
 from polhode.particles.bonds import Constants, Pair, Shear, Slots
 from polhode.particles.contact_history import ContactMemory, Total, add_pairs, add_walls, follow
 from polhode.particles.laws.contact_law import ContactLaw
+from polhode.particles.ledger import STORES, Sums, kick_energy, no_sums, works
 from polhode.particles.neighbours import Neighbours, Period, stale
-from polhode.particles.walls import POSE, AbstractSmoothWall, AbstractWall
+from polhode.particles.walls import POSE, AbstractSmoothWall, AbstractWall, Plane
 from polhode.result_codes import Result
-from polhode.spaces.component_arrays import Vectors, add, add_scaled, rows, scale, subtract
+from polhode.spaces.component_arrays import Vectors, add, add_scaled, dot, rows, scale, select, subtract
 from polhode.spaces.linear import Rn
 from polhode.spaces.powers import power
 from polhode.spaces.products import product
@@ -28,6 +29,9 @@ from polhode.systems.separable import AbstractSeparable, BodyStates, Loads, Moti
 _UNROLL, _MANY = 4, 30_000
 """Bonds or neighbours evaluated per pass over the particles; one at a time from this number of particles on, where the
 data of a pass no longer fits into the caches."""
+
+OVERLAP = 0.3
+"""Largest overlap of particles at the start and when they are released, relative to their reach."""
 
 CONTACT_OUTPUTS = 10
 """Numbers of a particle in `GrainStates.contacts`."""
@@ -74,6 +78,7 @@ class AbstractSphereInteractions(AbstractSeparable):
 
     - `slots`, `constants`, `dampers`: of the bonds of each particle, shape (most bonds of one, n); `pairs`, `per_bond`,
       `limits`: of each bond.
+    - `release`, `outlets`: when particles begin to act, and behind what they touch nothing any more.
     - `law`, `wall_law`: of contacts with history, in place of `contact` and `wall_contact`. - `attraction`: distance of
       surfaces at which contacts may still hold. - `lengths`, `repeats`: see `Period`; None if all axes are open.
     - `alike`: whether all masses and diameters are equal.
@@ -97,6 +102,8 @@ class AbstractSphereInteractions(AbstractSeparable):
     wall_contact: Float[Array, ""]
     contact_damping: Float[Array, ""] | None
     walls: tuple[AbstractWall, ...]
+    release: Float[Array, " n"] | None
+    outlets: tuple[Plane, ...]
     law: ContactLaw | None
     wall_law: ContactLaw | None
     attraction: Float[Array, ""]
@@ -127,13 +134,28 @@ class AbstractSphereInteractions(AbstractSeparable):
 
     # How particles read each other: the only differences between one and several devices.
 
+    def active(self, x: Vectors, t: Any) -> Array | None:
+        """Which particles touch others and walls at t: those released by then that haven't passed an outlet; None if
+        all do."""
+        parts = [] if self.release is None else [self.release <= t]
+        for outlet in self.outlets:
+            ((distance, _),) = outlet.faces(x)
+            parts.append(distance > 0)
+        return jnp.all(jnp.stack(parts), axis=0) if parts else None
+
     @abc.abstractmethod
     def search(
-        self, x: Vectors, capacity: int, skin: Any = 0.0, whole: Array | None = None
+        self,
+        x: Vectors,
+        capacity: int,
+        skin: Any = 0.0,
+        whole: Array | None = None,
+        active: Array | None = None,
     ) -> tuple[Neighbours, Array]:
         """Lists of neighbours within reach and half the skin, and a `Result` code.
 
-        `whole`: 1 for each bond at the slots that keeps its ends out of the lists; None if all do.
+        `whole`: 1 for each bond at the slots that keeps its ends out of the lists; None if all do. `active`: which
+        particles have neighbours; None if all do.
         """
 
     @abc.abstractmethod
@@ -198,9 +220,17 @@ class AbstractSphereInteractions(AbstractSeparable):
 
     @property
     def lost_names(self) -> tuple[str, ...]:
-        """Names of the energies that contacts with history dissipate."""
+        """Names of the energies that contacts with history dissipate, and of what steps do to the energy."""
         laws = (law for law in (self.law, self.wall_law) if law is not None)
-        return tuple(dict.fromkeys(name for law in laws for name in law.loss_names))
+        names = tuple(dict.fromkeys(name for law in laws for name in law.loss_names))
+        names += ("breaking",) if self.limits is not None else ()
+        return (*names, "numerical") if self.has_history and (names or self.moving_walls) else ()
+
+    @property
+    def work_kinds(self) -> tuple[str, ...]:
+        """Kinds of the loads of contacts, and that of bonds."""
+        laws = (law for law in (self.law, self.wall_law) if law is not None)
+        return (*dict.fromkeys(kind for law in laws for kind in law.kinds), *(("bond",) if self.bonds else ()))
 
     @property
     def moving_walls(self) -> int:
@@ -215,11 +245,13 @@ class AbstractSphereInteractions(AbstractSeparable):
     def loads_after(self, motion: Motion, rest: Rest, around: Surroundings) -> tuple[Loads, Rest, Surroundings]:
         if not self.has_history:
             return super().loads_after(motion, rest, around)
-        other, memory, kind = self.loads(motion.places, rest, around), around.lists, self.masses.dtype
+        memory, kind = around.lists, self.masses.dtype
         zeros = lambda names: {name: jnp.zeros(self.n, kind) for name in names}  # noqa: E731
-        energies = zeros(self.stored_names), zeros(self.lost_names), zeros(self.flow_names)
         tensor = (jnp.zeros(self.n, kind),) * (CONTACT_OUTPUTS if self.contact_outputs else 0)
-        total, poses = Total(other.force, other.moment, *energies, tensor), rest[2]
+        sums = self._no_sums()
+        if self.bonds:
+            sums.loads["bond"] = Loads(*self._bond_loads(motion.places, rest))
+        total, poses = Total(sums, zeros(self.stored_names), zeros(("cohesion",)), tensor), rest[2]
         if self.touching and self.law is not None:
             total, pairs = add_pairs(self, self.law, motion, memory, total)
             memory = memory._replace(pairs=pairs)
@@ -227,56 +259,88 @@ class AbstractSphereInteractions(AbstractSeparable):
             total, walls, poses, code = add_walls(self, self.wall_law, motion, memory.walls, poses, total)
             memory = memory._replace(walls=walls)
             around = around._replace(result=jnp.maximum(around.result, code))
-
-        def of_all(parts: dict[str, Array], names: tuple[str, ...]) -> Array:
-            return jnp.stack([jnp.sum(parts[name]) for name in names]) if names else jnp.zeros(0, kind)
-
-        stored = of_all(total.stored, self.stored_names)
-        rate = of_all(total.power, self.flow_names)
-        lost = of_all(total.lost, self.lost_names)
-        lost = jnp.concatenate((lost, jnp.zeros(len(rate) - len(lost), kind)))
-        lost = lost + 0.5 * motion.h * (memory.power + rate) + rest[1][len(stored) :]
-        memory = memory._replace(power=rate)
-        accounts = jnp.concatenate((stored, lost))
+        loads = total.sums.add_to(self._gravity(motion.t + motion.h))
+        accounts = self._accounts_after(motion, rest[1], memory.sums, total, loads)
         contacts = rows(total.tensor) if self.contact_outputs else rest[3]
-        return Loads(total.force, total.moment), (rest[0], accounts, poses, contacts), around._replace(lists=memory)
+        around = around._replace(lists=memory._replace(sums=total.sums))
+        return loads, (rest[0], accounts, poses, contacts), around
+
+    def _no_sums(self) -> Sums:
+        return no_sums(self.work_kinds, self.moving_walls > 0, self.n, self.masses.dtype)
+
+    def _accounts_after(self, motion: Motion, accounts: Array, before: Sums, total: Total, loads: Loads) -> Array:
+        """Stored energies after a step, then what was lost until then, then the work of walls that move.
+
+        Loads of a kind lose what they take from the particles and don't store. What elastic ones lose is cohesion where
+        contacts are made or torn; the rest is what steps of finite length do to the energy. For bonds that is without
+        their energy, which is known from states.
+        """
+        kind, names = self.masses.dtype, self.stored_names
+        stored = {name: jnp.sum(total.stored[name]) for name in names}
+        gain = {name: value - accounts[k] for k, (name, value) in enumerate(stored.items())}
+        flows = jnp.zeros(0, kind)
+        if self.flow_names:
+            work = works(motion, before, total.sums)
+            lost = {
+                name: -work.inner[name] - sum(gain[s] for s in STORES[name]) for name in STORES if name in work.inner
+            }
+            # Bonds break before, in `after_move`.
+            lost |= {"cohesion": jnp.sum(total.lost["cohesion"]), "breaking": jnp.zeros((), kind)}
+            elastic = -work.inner["elastic"] - sum(gain[name] for name in ("contact", "wall") if name in gain)
+            kicks = kick_energy(motion, loads, self.masses, self.inertias)
+            numerical = elastic - lost["cohesion"] - kicks - work.inner.get("bond", 0.0)
+            # The start is no step: what is overlapped there has its energy from nowhere.
+            lost |= {"numerical": jnp.where(motion.h != 0, numerical, 0.0), "work": sum(work.walls.values())}
+            flows = jnp.stack([jnp.asarray(lost[name], kind) for name in self.flow_names])
+        flows = flows + accounts[len(names) :]
+        return jnp.concatenate((jnp.stack(list(stored.values())), flows)).astype(kind)
 
     # --- what acts --------------------------------------------------------------------------------------------------
 
-    def surroundings(self, places: PoseComponents) -> Surroundings:
+    def surroundings(self, places: PoseComponents, rest: Rest, t: Any) -> Surroundings:
         if not self.touching and not self.has_history:
-            return super().surroundings(places)
-        kind, code = self.masses.dtype, jnp.zeros((), jnp.int32)
+            return super().surroundings(places, rest, t)
+        kind, code, active = self.masses.dtype, jnp.zeros((), jnp.int32), self.active(places.x, t)
         lists = Neighbours(jnp.zeros((0, self.n), jnp.int32), places.x, code)
         if self.touching:
-            lists, code = self.search(places.x, self.capacity, self.skin)
+            whole = self.whole(rest) if self.has_history else None
+            lists, code = self.search(places.x, self.capacity, self.skin, whole, active)
         if not self.has_history:
             return Surroundings(lists, code)
         pairs: Any = () if self.law is None else self.law.start(lists.members.shape, kind)
         law = self.wall_law
         walls = () if law is None else tuple(wall.start(law, self.n, kind) for wall in self.walls)
-        return Surroundings(ContactMemory(*lists, pairs, walls, jnp.zeros(len(self.flow_names), kind)), code)
+        return Surroundings(ContactMemory(*lists, pairs, walls, self._no_sums(), active), code)
 
-    def after_move(self, places: PoseComponents, rest: Rest, around: Surroundings) -> tuple[Rest, Surroundings]:
+    def after_move(self, places: PoseComponents, rest: Rest, around: Surroundings, t: Any) -> tuple[Rest, Surroundings]:
         breaks = jnp.zeros((), bool)
         if self.limits is not None:
             whole = rest[0] * self._intact_bonds(places)
-            breaks, rest = jnp.any(whole != rest[0]), (whole, *rest[1:])
+            breaks = jnp.any(whole != rest[0])
+            if self.has_history:
+                lose = lambda accounts: accounts + self._breakage(places, rest[0] - whole)  # noqa: E731
+                rest = (rest[0], jax.lax.cond(breaks, lose, lambda accounts: accounts, rest[1]), *rest[2:])
+            rest = (whole, *rest[1:])
         if self.walls and self.wall_law is None:
             through = [jnp.any(distance < -self.diameters) for distance, _ in self.faces(places.x)]
             code = jnp.where(jnp.any(jnp.stack(through)), int(Result.lost_particles), 0).astype(jnp.int32)
             around = around._replace(result=jnp.maximum(around.result, code))
         if not self.touching:
             return rest, around
-        is_stale = stale(around.lists, places.x, self.skin)
+        active = self.active(places.x, t)
+        is_stale = stale(around.lists, places.x, self.skin, active)
+        if active is not None:
+            is_stale = is_stale | jnp.any(active != around.lists.active)
         if self.law is None:
             search = lambda around, x: Surroundings(*self.search(x, self.capacity, self.skin))  # noqa: E731
             return rest, jax.lax.cond(is_stale, search, lambda around, x: around, around, places.x)
 
         def renew(around: Surroundings, x: Vectors, rest: Rest) -> Surroundings:
             # Ends of bonds that broke are neighbours from now on.
-            lists, code = self.search(x, self.capacity, self.skin, self.whole(rest))
-            return Surroundings(follow(around.lists, lists), code)
+            lists, code = self.search(x, self.capacity, self.skin, self.whole(rest), active)
+            if self.release is not None:
+                code = jnp.maximum(code, self._blockage(x, lists.members, active & ~around.lists.active))
+            return Surroundings(follow(around.lists, lists)._replace(active=active), code)
 
         return rest, jax.lax.cond(is_stale | breaks, renew, lambda around, x, rest: around, around, places.x, rest)
 
@@ -289,10 +353,39 @@ class AbstractSphereInteractions(AbstractSeparable):
         share = bonds.stress(self.shear, self.per_bond, pair, self.limits)
         return jnp.where(share > 1, 0.0, 1.0).astype(self.masses.dtype)
 
+    def _blockage(self, x: Vectors, members: Array, new: Array) -> Array:
+        """A `Result` code: whether new particles are where others are, from which they would burst apart."""
+        d = self.apart(x, select(x, members))
+        depth = contacts.overlap(d, self.reach(members))[0]
+        together = (dot(d, d) == 0) & (members != jnp.arange(self.n))
+        blocked = jnp.any(new & (together | (depth > OVERLAP)))
+        return jnp.where(blocked, int(Result.inlet_blocked), 0).astype(jnp.int32)
+
+    def _breakage(self, places: PoseComponents, broken: Array) -> Array:
+        """What accounts gain where bonds break: their energy is lost, but for that of contacts that begin overlapped.
+
+        Such contacts store energy without work, which `_accounts_after` takes for numerical.
+        """
+        reader = self.bond_reader((*places.x, *places.q, self.diameters))
+        a, b = map(reader, self.ends_of_bonds)
+        pair = Pair(self.apart(a[:3], b[:3]), a[3:7], b[3:7], 1.0)
+        lost = jnp.sum(broken * sum(bonds.energies(self.shear, self.per_bond, pair)))
+        begun = jnp.zeros_like(lost)
+        if (
+            self.law is not None
+            and self.touching
+            and not self.bonded_contacts
+            and "cohesion" not in self.law.loss_names
+        ):
+            overlap = 0.5 * (a[7] + b[7]) - jnp.sqrt(dot(pair.d, pair.d))
+            energy = self.law.normal.elastic(overlap, 0.5 * a[7] * b[7] / (a[7] + b[7])).energy
+            begun = jnp.sum(broken * energy)
+        gains = {"breaking": lost - begun, "numerical": begun - lost}
+        zero = jnp.zeros_like(lost)
+        return jnp.stack([gains.get(name, zero) for name in (*(("",) * len(self.stored_names)), *self.flow_names)])
+
     def loads(self, places: PoseComponents, rest: Rest, around: Surroundings) -> Loads:
-        kind = self.masses.dtype
-        force = tuple(self.masses * g for g in self.gravity)
-        moment = (jnp.zeros(self.n, kind),) * 3
+        force, moment = self._gravity()
         if self.bonds:
             f, torque = self._bond_loads(places, rest)
             force, moment = add(force, f), torque
@@ -303,6 +396,10 @@ class AbstractSphereInteractions(AbstractSeparable):
             delta = jnp.maximum(1 - distance / radius, 0.0)
             force = add_scaled(force, contacts.hertz(self.wall_contact, delta) / radius, normal)
         return Loads(force, moment)
+
+    def _gravity(self, t: Any = None) -> Loads:
+        masses = self.masses if self.release is None else jnp.where(self.release <= t, self.masses, 0.0)
+        return Loads(tuple(masses * g for g in self.gravity), (jnp.zeros(self.n, self.masses.dtype),) * 3)
 
     def faces(self, x: Vectors) -> list[tuple[Array, Vectors]]:
         """Of walls without a law, which are all smooth."""

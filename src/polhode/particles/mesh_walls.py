@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int
 
 from polhode import checks
 from polhode.particles.laws.contact_law import History
-from polhode.particles.walls import AbstractWall, Approach, Encounter
+from polhode.particles.walls import FAR, AbstractWall, Approach, Encounter
 from polhode.result_codes import Result
 from polhode.spaces.component_arrays import Vectors, add_scaled, columns, dot, scale, select, subtract
 
@@ -134,12 +134,13 @@ class Mesh(AbstractWall):
         zero = jnp.zeros(shape, dtype)
         return MeshMemory(jnp.full(shape, -1, jnp.int32), zero, (zero,) * 3, law.start(shape, dtype))
 
-    def meet(self, x0: Vectors, x: Vectors, radius: Array, memory: MeshMemory) -> Encounter:
+    def meet(self, x0: Vectors, x: Vectors, radius: Array, memory: MeshMemory, active: Any = True) -> Encounter:
         code = jnp.zeros((), jnp.int32)
         n, kind = x[0].shape[0], x[0].dtype
         assert self.cells is not None
         first, count = _of_cell(self.cells, x)
-        zero, far = jnp.zeros((self.contacts, n), kind), jnp.full((self.contacts, n), 1e30, kind)
+        count = jnp.where(active, count, 0)
+        zero, far = jnp.zeros((self.contacts, n), kind), jnp.full((self.contacts, n), FAR, kind)
         apart = Approach(far, (zero,) * 3, far, (zero,) * 3, jax.tree.map(jnp.zeros_like, memory.history))
         none = jnp.full((self.contacts, n), -1, jnp.int32)
         longest = jnp.max(count)
@@ -183,7 +184,7 @@ class Mesh(AbstractWall):
                 genuine = genuine & ~((weights[i] <= 0) & leads)
             return spots.insert(genuine, j, p, d, (_SAME * radius) ** 2)
 
-        C, far, zero = self.contacts, jnp.full((n,), 1e30, kind), jnp.zeros((n,), kind)
+        C, far, zero = self.contacts, jnp.full((n,), FAR, kind), jnp.zeros((n,), kind)
         start = _Spots(
             (jnp.full((n,), -1, jnp.int32),) * C, ((far,) * 3,) * C, ((zero,) * 3,) * C, jnp.zeros((n,), jnp.int32)
         )
@@ -230,9 +231,9 @@ class Mesh(AbstractWall):
             length = jnp.sqrt(jnp.where(there, dot(d, d), 1.0))
             some = there & (length > 0)
             n = scale(jnp.where(some, 1 / jnp.where(some, length, 1.0), 0.0), d)
-            distance = jnp.where(there, length, 1e30)
+            distance = jnp.where(there, length, FAR)
             move = subtract(x, x0)
-            before = jnp.where(there, length - dot(move, n), 1e30)
+            before = jnp.where(there, length - dot(move, n), FAR)
             n0 = n
             history = jax.tree.map(jnp.zeros_like, was[0].history)
             open_ = there

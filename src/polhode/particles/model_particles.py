@@ -17,7 +17,7 @@ from polhode.particles.bond_elements import Bond
 from polhode.particles.bonds import BondMaterial
 from polhode.particles.checks import bond_kinds, bond_pairs, materials, not_negative, per_particle, walls_of
 from polhode.particles.contact_elements import SphereContact, WallContact
-from polhode.particles.diagnostics import OVERLAP
+from polhode.particles.interactions import OVERLAP
 from polhode.particles.walls import AbstractSmoothWall, AbstractWall
 
 if TYPE_CHECKING:

@@ -52,13 +52,15 @@ def search(
     capacity: int,
     mine: Array | None = None,
     period: Period | None = None,
+    active: Array | None = None,
 ) -> tuple[Neighbours, Array]:
     """All pairs closer than the sum of their `reach`, shape (n,), but for `partners`; and a `Result` code.
 
     `cell`: twice the largest reach. Particles are sorted by cells of that size, so that neighbours lie in nine
     stretches of three cells; the loop is as long as the fullest of these. With a `period`, which has to be twice the
     size of a cell or more, cells fill it without a rest, and the stretches are 27 cells. `mine`: numbers of the
-    particles whose neighbours and `partners` these are; None for all.
+    particles whose neighbours and `partners` these are; None for all. `active`: which particles have neighbours at all;
+    None for all.
     """
     x = tuple(jax.lax.stop_gradient(a) for a in x)
     n = x[0].shape[0]
@@ -66,9 +68,12 @@ def search(
     of_mine = lambda a: a if mine is None else a[mine]  # noqa: E731
     here, my_reach = tuple(of_mine(a) for a in x), of_mine(reach)
     row = jnp.arange(len(me), dtype=jnp.int32)
-    grid = _Rows(x, cell) if period is None else _Tiles(x, cell, period)
-    order = jnp.argsort(grid.key).astype(jnp.int32)
-    sorted_keys, my_cells = grid.key[order], jax.tree.map(of_mine, grid.cells)
+    # Others are in the cell of one that is active, and behind all in the order.
+    within = x if active is None else tuple(jnp.where(active, a, a[jnp.argmax(active)]) for a in x)
+    grid = _Rows(within, cell) if period is None else _Tiles(within, cell, period)
+    key = grid.key if active is None else jnp.where(active, grid.key, jnp.iinfo(grid.key.dtype).max)
+    order = jnp.argsort(key).astype(jnp.int32)
+    sorted_keys, my_cells = key[order], jax.tree.map(of_mine, grid.cells)
     apart = (lambda d: d) if period is None else period.nearest
 
     def stretch(k: Array, lists: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -81,6 +86,8 @@ def search(
             j = order[jnp.minimum(start + s, n - 1)]
             d = apart(subtract(here, tuple(a[j] for a in x)))
             near = (start + s < stop) & (j != me) & (dot(d, d) < (my_reach + reach[j]) ** 2)
+            if active is not None:
+                near = near & of_mine(active) & active[j]
             if partners is not None:
                 near = near & jnp.all(partners != j, axis=0)
             place = jnp.where(near, jnp.minimum(count, capacity), capacity)
@@ -155,10 +162,13 @@ class _Tiles:
         return jnp.where(there, key, -1), jnp.where(there, key, -2)
 
 
-def stale(lists: Neighbours, x: Vectors, skin: Any) -> Array:
-    """Whether a particle has moved relative to the mean by over half of the skin since the lists were built."""
+def stale(lists: Neighbours, x: Vectors, skin: Any, active: Array | None = None) -> Array:
+    """Whether a particle has moved relative to the mean by over half of the skin since the lists were built; of those
+    that are `active`."""
     d = subtract(x, lists.at)
+    d = d if active is None else tuple(jnp.where(active, a, 0.0) for a in d)
     d = subtract(d, tuple(jnp.mean(a) for a in d))
-    farthest = jnp.max(dot(d, d))
+    square = dot(d, d)
+    farthest = jnp.max(square if active is None else jnp.where(active, square, 0.0))
     # Positions that are not finite end the run; they would all fall into one cell.
     return jnp.isfinite(farthest) & (farthest > (0.5 * skin) ** 2)

@@ -38,6 +38,8 @@ _EVERYWHERE = (
     "wall_contact",
     "contact_damping",
     "walls",
+    "release",
+    "outlets",
     "skin",
     "law",
     "wall_law",
@@ -131,9 +133,15 @@ class ShardedParticles(AbstractParticles):
         return None if self.limits is None else self.links.read(rest[:1])(self.slot_links)[0]
 
     def search(
-        self, x: Vectors, capacity: int, skin: Any = 0.0, whole: Array | None = None
+        self,
+        x: Vectors,
+        capacity: int,
+        skin: Any = 0.0,
+        whole: Array | None = None,
+        active: Array | None = None,
     ) -> tuple[Neighbours, Array]:
-        """Lists of the own particles on each device, from the positions of all."""
+        """Lists of the own particles on each device, from the positions of all, which are all active."""
+        del active
         reach = 0.5 * (self.diameters + skin + self.attraction)
         partners = self.excluded_partners(whole, jnp.arange(self.n, dtype=jnp.int32))
         partners = self.slots.partner[:0] if partners is None else partners
@@ -185,6 +193,8 @@ def sharded(system: Particles, state: State, devices: Sequence[Any] | None = Non
         raise ValueError(f"`system` must be a `Particles` that isn't sharded yet, got {type(system).__name__}.")
     if system.contact_outputs:
         raise ValueError("`contact_outputs` are for one device. Make the system without them.")
+    if system.release is not None or system.outlets:
+        raise ValueError("`release` and `outlets` are for one device. Make the system without them.")
     used_devices = _devices(devices)
     if not checks.is_concrete(system, state):
         raise ValueError("Domains depend on where particles are; call `sharded` outside jit, grad and vmap.")

@@ -22,18 +22,21 @@ from polhode.particles.checks import (
     materials,
     nearest_image,
     not_negative,
+    outlet_planes,
     per_particle,
     period_of,
+    release_times,
     walls_of,
 )
 from polhode.particles.diagnostics import AbstractParticles
 from polhode.particles.neighbours import Neighbours, search
-from polhode.particles.walls import AbstractWall
+from polhode.particles.walls import AbstractWall, Plane
 from polhode.spaces.component_arrays import Vectors, columns, select
 from polhode.systems.separable import Rest
 
-_ROOM = 12
-"""Least capacity of neighbour lists: as many equal spheres touch one."""
+_ROOM, _LAW_ROOM = 12, 16
+"""Least capacity of neighbour lists: as many equal spheres touch one, and some more are within the skin of a heap that
+was poured. With a `ContactLaw` heaps are what is expected."""
 
 
 class Particles(AbstractParticles):
@@ -58,12 +61,16 @@ class Particles(AbstractParticles):
     - `contact_damping`: force along the line of centres per speed of approach, while particles or walls touch.
     - `bonded_contacts`: whether particles with a bond are in contact as well.
     - `walls`: of `polhode.particles`, at rest or, with a `ContactLaw`, in a `MovingWall`.
+    - `release`: times from which on particles act, shape (n,); until then they stay where they are, without loads and
+      contacts, so that many may wait at one inlet. From the first step that ends then or later.
+    - `outlets`: `Plane`s behind which particles touch neither each other nor walls any more; they fall freely.
     - `gravity`: acceleration, shape (3,).
     - `period`: lengths after which space repeats along the axes, shape (3,), infinite where it is open; None for open
       space. Positions in states go on beyond it, so that nothing jumps. Walls are in the image from 0 to the length.
     - `skin`: distance beyond the reach of contacts within which neighbours are listed, as a share of the largest
       diameter; lists are rebuilt when a particle has moved by half of it relative to the mean.
-    - `capacity`: length of the neighbour lists; None for 12, or 1.5 times the number at the start if that is more.
+    - `capacity`: length of the neighbour lists; None for 12, or 16 with a `ContactLaw`, or 1.5 times the number at the
+      start if that is more.
     - `contact_outputs`: whether states keep the force moments and the numbers of contacts of particles, for the outputs
       `force_moments` and `contact_counts`; needs a `ContactLaw`.
     - `dtype`: "float64", or "float32": a ring of 12 then keeps its energy to 1e-5 over 1,000 steps.
@@ -89,6 +96,8 @@ class Particles(AbstractParticles):
         contact_damping: Any = 0.0,
         bonded_contacts: bool = False,
         walls: Sequence[AbstractWall] = (),
+        release: Any = None,
+        outlets: Sequence[Plane] = (),
         gravity: Any = (0.0, 0.0, 0.0),
         period: Any = None,
         skin: float = 0.2,
@@ -132,6 +141,8 @@ class Particles(AbstractParticles):
         box, self.repeats = period_of(period)
         self.lengths = jnp.asarray(np.ones(3) if box is None else np.where(np.isfinite(box), box, 1.0), kind)
         links = bond_pairs(pairs, n)
+        self.release = release_times(release, n, self.law is not None, links)
+        self.outlets = outlet_planes(outlets, self.law is not None)
         self._bond(x, links, box, material, kinds, kind)
         self.touching = not (checks.is_concrete(contact) and float(contact) == 0)
         if self.law is not None:
@@ -146,7 +157,8 @@ class Particles(AbstractParticles):
             reach = float(jnp.max(self.diameters) + self.skin + self.attraction)
             check_period(box, reach)
         if self.touching:
-            room = _room(x, diameters, skin, links, box) if capacity is None else capacity
+            least = _ROOM if self.law is None else _LAW_ROOM
+            room = _room(least, x, diameters, skin, links, box, release) if capacity is None else capacity
             self.capacity = min(checks.count("capacity", room, "neighbours for which there is room"), max(n - 1, 1))
 
     def _bond(
@@ -214,11 +226,16 @@ class Particles(AbstractParticles):
         return which
 
     def search(
-        self, x: Vectors, capacity: int, skin: Any = 0.0, whole: Array | None = None
+        self,
+        x: Vectors,
+        capacity: int,
+        skin: Any = 0.0,
+        whole: Array | None = None,
+        active: Array | None = None,
     ) -> tuple[Neighbours, Array]:
         reach = 0.5 * (self.diameters + skin + self.attraction)
         partners = self.excluded_partners(whole, jnp.arange(self.n, dtype=jnp.int32))
-        return search(x, reach, 2 * jnp.max(reach), partners, capacity, period=self.period)
+        return search(x, reach, 2 * jnp.max(reach), partners, capacity, period=self.period, active=active)
 
     def bond_reader(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
         return lambda which: select(a, which)
@@ -243,11 +260,20 @@ class Particles(AbstractParticles):
         return jnp.concatenate((rest[0], jnp.zeros(1, rest[0].dtype)))[self.slots.bond]
 
 
-def _room(x: np.ndarray, diameters: Any, skin: Any, links: np.ndarray, box: np.ndarray | None) -> int:
-    """1.5 times the largest number of neighbours at the start, and at least `_ROOM`."""
+def _room(
+    least: int, x: np.ndarray, diameters: Any, skin: Any, links: np.ndarray, box: np.ndarray | None, release: Any
+) -> int:
+    """1.5 times the largest number of neighbours at the start, of those there at time 0, and at least `least`."""
     if not checks.is_concrete(diameters, skin):
-        return _ROOM
+        return least
     sizes = np.broadcast_to(np.asarray(diameters, float), len(x))
+    if release is not None:
+        if not checks.is_concrete(release):
+            return least
+        there = np.asarray(release) <= 0
+        x, sizes = x[there], sizes[there]
+    if not len(x):
+        return least
     reach = 0.5 * (sizes + skin * sizes.max())
     size = None if box is None else np.where(np.isfinite(box), box, 0.0)
     places = x if size is None else np.where(size > 0, np.mod(x, np.where(size > 0, size, 1.0)), x)
@@ -259,4 +285,4 @@ def _room(x: np.ndarray, diameters: Any, skin: Any, links: np.ndarray, box: np.n
     number = lambda pairs: np.sort(pairs, axis=1) @ np.array([len(x), 1])  # noqa: E731
     free = close[near & ~np.isin(number(close), number(links))]
     crowd = int(np.bincount(free.reshape(-1), minlength=1).max())
-    return max(_ROOM, crowd + (crowd + 1) // 2)
+    return max(least, crowd + (crowd + 1) // 2)

@@ -35,6 +35,9 @@ from polhode.time_functions import breakpoints_of
 _GAUSS = (0.5 - 0.5 * 0.6**0.5, 0.5, 0.5 + 0.5 * 0.6**0.5), (5 / 18, 8 / 18, 5 / 18)
 """Nodes and weights of the rule of order 6 on [0, 1]."""
 
+FAR = 1e30
+"""Distance of spheres that touch nothing."""
+
 POSE = 7
 """Numbers in the pose of a wall that moves: displacement and unit quaternion."""
 
@@ -90,8 +93,9 @@ class AbstractWall(eqx.Module):
         """The memory of its contacts with n spheres without history."""
 
     @abc.abstractmethod
-    def meet(self, x0: Vectors, x: Vectors, radius: Array, memory: Any) -> Encounter:
-        """Contacts of spheres that move from x0 to x, in the frame in which the wall rests."""
+    def meet(self, x0: Vectors, x: Vectors, radius: Array, memory: Any, active: Any = True) -> Encounter:
+        """Contacts of spheres that move from x0 to x, in the frame in which the wall rests; of those that are
+        `active`."""
 
     @property
     def at_rest(self) -> AbstractWall:
@@ -118,8 +122,9 @@ class AbstractSmoothWall(AbstractWall):
         faces = jax.eval_shape(lambda: self.faces((jnp.zeros(n, dtype),) * 3))
         return tuple(law.start((n,), dtype) for _ in faces)
 
-    def meet(self, x0: Vectors, x: Vectors, radius: Array, memory: Any) -> Encounter:
-        now, before = self.faces(x), self.faces(x0)
+    def meet(self, x0: Vectors, x: Vectors, radius: Array, memory: Any, active: Any = True) -> Encounter:
+        near = lambda faces: [(jnp.where(active, distance, FAR), n) for distance, n in faces]  # noqa: E731
+        now, before = near(self.faces(x)), near(self.faces(x0))
         approaches = tuple(Approach(*a, *b, old) for a, b, old in zip(now, before, memory, strict=True))
         through = [jnp.any(distance < -2 * radius) for distance, _ in now]
         lost = jnp.where(jnp.any(jnp.stack(through)), int(Result.lost_particles), 0)
@@ -269,8 +274,8 @@ class MovingWall(AbstractWall):
     def start(self, law: Any, n: int, dtype: Any) -> Any:
         return self.wall.start(law, n, dtype)
 
-    def meet(self, x0: Vectors, x: Vectors, radius: Array, memory: Any) -> Encounter:
-        return self.wall.meet(x0, x, radius, memory)
+    def meet(self, x0: Vectors, x: Vectors, radius: Array, memory: Any, active: Any = True) -> Encounter:
+        return self.wall.meet(x0, x, radius, memory, active)
 
     def rates(self, t: Any) -> tuple[Vectors, Vectors]:
         """V and ω."""

@@ -96,14 +96,14 @@ class AbstractSeparable(AbstractSystem):
     def potential_energy(self, state: State) -> Float[Array, ""]:
         """U."""
 
-    def surroundings(self, places: PoseComponents) -> Surroundings:
-        """The surroundings at the start."""
-        del places
+    def surroundings(self, places: PoseComponents, rest: Rest, t: Any) -> Surroundings:
+        """The surroundings at the start, t."""
+        del places, rest, t
         return Surroundings(None, jnp.zeros((), jnp.int32))
 
-    def after_move(self, places: PoseComponents, rest: Rest, around: Surroundings) -> tuple[Rest, Surroundings]:
-        """The rest of the state and the surroundings after bodies have moved: neighbours, broken bonds."""
-        del places
+    def after_move(self, places: PoseComponents, rest: Rest, around: Surroundings, t: Any) -> tuple[Rest, Surroundings]:
+        """The rest of the state and the surroundings after bodies have moved until t: neighbours, broken bonds."""
+        del places, t
         return rest, around
 
     @property

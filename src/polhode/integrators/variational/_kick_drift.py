@@ -38,7 +38,7 @@ class Bodies(NamedTuple):
 
     def at(self, system: AbstractSeparable, places: PoseComponents, t: Any, h: Any) -> Bodies:
         """The same bodies after free motion from t for h to other places, with the loads there."""
-        rest, around = system.after_move(places, self.rest, self.memory.around)
+        rest, around = system.after_move(places, self.rest, self.memory.around, t + h)
         motion = Motion(places, self.v, self.omega, h, self.memory.loads, t)
         loads, rest, around = system.loads_after(motion, rest, around)
         return self._replace(places=places, rest=rest, memory=KickDriftMemory(loads, around))
@@ -92,7 +92,8 @@ class AbstractKickDrift(AbstractSymmetricSecondOrder):
         places = PoseComponents(x, q)
         zero = (jnp.zeros_like(system.masses),) * 3
         at_rest = Motion(places, v, omega, jnp.zeros((), system.masses.dtype), Loads(zero, zero), t)
-        loads, rest, around = system.loads_after(at_rest, tuple(state)[4:], system.surroundings(places))
+        rest = tuple(state)[4:]
+        loads, rest, around = system.loads_after(at_rest, rest, system.surroundings(places, rest, t))
         return Carry(system.states(*tuple(state)[:4], *rest), KickDriftMemory(loads, around))
 
     def interpolate(

@@ -32,19 +32,32 @@ class History(NamedTuple):
     twisting: tuple[Array, ...]
 
 
-class Action(NamedTuple):
-    """Force on here at the point of contact, moment on here besides, the history after, and energies.
+FORCES = ("elastic", "damping", "sliding")
+"""Kinds of forces at the point of contact: of the normal spring and of bridges, of the normal dashpot, tangential."""
 
-    - `stored`, `lost`: energies by their names: stored at the end of the step, dissipated in it but by dashpots.
-    - `power`: of dashpots at the end of the step.
+MOMENTS = ("rolling", "twisting")
+"""Kinds of moments besides."""
+
+
+class Action(NamedTuple):
+    """Forces on here at the point of contact and moments on here besides, by kind; the history after, and energies.
+
+    - `stored`: energies at the end of the step, by name. - `lost`: what was lost where contacts were made or torn.
     """
 
-    force: Vectors
-    moment: Vectors
+    forces: dict[str, Vectors]
+    moments: dict[str, Vectors]
     history: History
     stored: dict[str, Array]
     lost: dict[str, Array]
-    power: dict[str, Array]
+
+    @property
+    def force(self) -> Vectors:
+        """The sum of all forces."""
+        first, *others = self.forces.values()
+        for force in others:
+            first = add(first, force)
+        return first
 
 
 class ContactLaw(eqx.Module):
@@ -99,14 +112,15 @@ class ContactLaw(eqx.Module):
         self.is_damped = normal.is_damped or not all(map(is_zero, dampers))
 
     @property
-    def turns(self) -> bool:
-        """Whether moments act."""
-        return any(part is not None for part in (self.tangential, self.rolling, self.twisting))
-
-    @property
     def energy_names(self) -> tuple[str, ...]:
         """Names of the energies that contacts store."""
         return ("contact", *(name for name, part in self._springs if part is not None))
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Those of `FORCES` and `MOMENTS` that it has."""
+        there = ("elastic", *(name for name in self.loss_names if name != "cohesion"))
+        return tuple(kind for kind in (*FORCES, *MOMENTS) if kind in there)
 
     @property
     def loss_names(self) -> tuple[str, ...]:
@@ -138,6 +152,17 @@ class ContactLaw(eqx.Module):
         ratio = normal.dashpot * normal.ratio
         return jnp.sqrt(largest / mass) * (ratio + jnp.sqrt(1 + ratio * ratio))
 
+    def damping_rate(self, mass: Any, lever: Any, radius: Any, speed: Any) -> Array:
+        """The largest rate at which dashpots of one contact slow down what moves in it, as deep as for `frequency`."""
+        normal, rates = self.normal, [jnp.zeros(())]
+        c = 2 * normal.dashpot * normal.ratio * jnp.sqrt(mass * normal.stiffest(mass, radius, speed))
+        rates.append(c)
+        if self.tangential is not None:
+            rates.append((1 + lever) * self.tangential.tangential_damping * c)
+        rates += [] if self.rolling is None else [lever * self.rolling.rolling_damping]
+        rates += [] if self.twisting is None else [lever * self.twisting.twisting_damping]
+        return jnp.max(jnp.stack([jnp.asarray(rate, float) for rate in rates])) / mass
+
     def start(self, shape: tuple[int, ...], dtype: Any) -> History:
         """The history of contacts without one."""
         zeros = lambda there, count: (jnp.zeros(shape, dtype),) * count if there else ()  # noqa: E731
@@ -154,49 +179,47 @@ class ContactLaw(eqx.Module):
         normal, n = self.normal, touch.normal
         elastic, before, adheres = self._elastic(touch, history)
         c = 2 * normal.dashpot * normal.ratio * jnp.sqrt(touch.mass * elastic.stiffness)
-        stored, lost, power = {"contact": elastic.energy}, {}, {}
+        stored, lost, forces, moments = {"contact": elastic.energy}, {}, {}, {}
         press = elastic.force
         if normal.is_damped:
             press = press - c * touch.parting
             press = press if normal.sticks else jnp.maximum(press, 0.0)
-            power["damping"] = (elastic.force - press) * touch.parting
-        push, wet = press, ()
+            forces["damping"] = scale(press - elastic.force, n)
+        push, wet = elastic.force, ()
         if normal.sticks:
             was, now = history.adheres[0] > 0, adheres[0] > 0
             lost["cohesion"] = _jump(was != now, touch, before, elastic)
         if self.bridge is not None:
             wet, pull, energy, loss = _bridge(self.bridge, touch, history.wet[0])
             push, stored["contact"], lost["cohesion"] = push + pull, stored["contact"] + energy, loss
-        force, moment, turns = scale(push, n), None, {}
+        forces["elastic"], springs = scale(push, n), {}
         limit = press + 2 * normal.pull_off(touch.radius) * adheres[0] if normal.sticks else press
         limit = jnp.maximum(limit, 0.0)
         if self.tangential is not None:
-            k, k0 = (self.tangential.stiffness(normal, e) for e in (elastic, before))
+            k = self.tangential.stiffness(normal, elastic)
             damping = self.tangential.tangential_damping * c if normal.is_damped else 0.0 * c
-            slider = Slider(k, k0, damping, self.tangential.friction * limit)
+            slider = Slider(k, damping, self.tangential.friction * limit)
             keep = self.tangential.keep(before.stiffness, elastic.stiffness)
             slip = slide(slider, touch.carry(history.tangential), keep, touch.slide, touch.slip)
-            force, turns["tangential"] = add(force, slip.force), slip.spring
-            stored["tangential"], lost["sliding"], power["sliding"] = slip.energy, slip.loss, slip.power
-        holds, held = elastic.stiffness > 0, before.stiffness > 0
+            forces["sliding"], springs["tangential"], stored["tangential"] = slip
+        holds = elastic.stiffness > 0
         if self.rolling is not None:
             r = self.rolling
-            slider = _resist(r.rolling_stiffness, r.rolling_damping, r.rolling_friction * limit, holds, held)
+            slider = _resist(r.rolling_stiffness, r.rolling_damping, r.rolling_friction * limit, holds)
             way = touch.along_tangent(scale(touch.radius, cross(touch.turn, touch.middle)))
             rate = scale(touch.radius, cross(touch.spin, n))
             slip = slide(slider, touch.carry(history.rolling), 1.0, way, rate)
-            moment, turns["rolling"] = scale(touch.radius, cross(n, slip.force)), slip.spring
-            stored["rolling"], lost["rolling"], power["rolling"] = slip.energy, slip.loss, slip.power
+            moments["rolling"] = scale(touch.radius, cross(n, slip.force))
+            springs["rolling"], stored["rolling"] = slip.spring, slip.energy
         if self.twisting is not None:
             r = self.twisting
-            slider = _resist(r.twisting_stiffness, r.twisting_damping, r.twisting_friction * limit, holds, held)
+            slider = _resist(r.twisting_stiffness, r.twisting_damping, r.twisting_friction * limit, holds)
             way, rate = touch.radius * dot(touch.turn, touch.middle), touch.radius * dot(touch.spin, n)
             slip = slide(slider, history.twisting, 1.0, (way,), (rate,))
-            twist, turns["twisting"] = scale(touch.radius * slip.force[0], n), slip.spring
-            moment = twist if moment is None else add(moment, twist)
-            stored["twisting"], lost["twisting"], power["twisting"] = slip.energy, slip.loss, slip.power
-        after = History(adheres, wet, *(turns.get(name, ()) for name in ("tangential", "rolling", "twisting")))
-        return Action(force, () if moment is None else moment, after, stored, lost, power)
+            moments["twisting"] = scale(touch.radius * slip.force[0], n)
+            springs["twisting"], stored["twisting"] = slip.spring, slip.energy
+        after = History(adheres, wet, *(springs.get(name, ()) for name in ("tangential", "rolling", "twisting")))
+        return Action(forces, moments, after, stored, lost)
 
     def _elastic(self, touch: Touch, history: History) -> tuple[Elastic, Elastic, tuple[Array, ...]]:
         """Elastic forces at the end and at the start of the step, and whether the contact adheres at the end."""
@@ -230,6 +253,5 @@ def _bridge(bridge: CapillaryBridge, touch: Touch, wet: Array) -> tuple[tuple[Ar
     return (now.astype(wet.dtype),), after.force, after.energy, _jump(was != now, touch, before, after)
 
 
-def _resist(stiffness: Array, damping: Array, limit: Array, holds: Array, held: Array) -> Slider:
-    at = lambda there, value: jnp.where(there, value, 0.0)  # noqa: E731
-    return Slider(at(holds, stiffness), at(held, stiffness), at(holds, damping), limit)
+def _resist(stiffness: Array, damping: Array, limit: Array, holds: Array) -> Slider:
+    return Slider(jnp.where(holds, stiffness, 0.0), jnp.where(holds, damping, 0.0), limit)

@@ -13,23 +13,20 @@ from polhode.spaces.component_arrays import Vectors, add, scale
 class Slider(NamedTuple):
     """A spring of stiffness k and a dashpot of constant c, whose force is at most `limit`.
 
-    - `stiffness`, `before`: k at the end and at the start of the step. - `damping`: c. - `limit`: largest force.
+    - `stiffness`: k at the end of the step. - `damping`: c. - `limit`: largest force.
     """
 
     stiffness: Array
-    before: Array
     damping: Any
     limit: Array
 
 
 class Slip(NamedTuple):
-    """After a step: force, displacement and energy of the spring, what slipping dissipated, power of the dashpot."""
+    """After a step: force, displacement and energy of the spring."""
 
     force: Vectors
     spring: Vectors
     energy: Array
-    loss: Array
-    power: Array
 
 
 def slide(slider: Slider, spring: Vectors, keep: Any, way: Vectors, velocity: Vectors) -> Slip:
@@ -37,8 +34,6 @@ def slide(slider: Slider, spring: Vectors, keep: Any, way: Vectors, velocity: Ve
 
     `spring`: its displacement at the start. `keep`: factor by which a change of stiffness shortens it; what is added
     in the step is shortened by half of that. Vectors of one component or of three.
-
-    The spring takes up the work of its mean force along the way. What it doesn't hold is lost.
     """
     k, c = slider.stiffness, slider.damping
     stretched = add(scale(keep, spring), scale(0.5 * (1 + keep), way))
@@ -50,12 +45,7 @@ def slide(slider: Slider, spring: Vectors, keep: Any, way: Vectors, velocity: Ve
     after = tuple(
         jnp.where(holds, share * s + (share - 1) * lag * v, 0.0) for s, v in zip(stretched, velocity, strict=True)
     )
-    force = scale(-share, trial)
-    energy = 0.5 * k * _square(after)
-    mean = tuple(0.5 * (slider.before * a + k * b) for a, b in zip(spring, after, strict=True))
-    work = sum(f * s for f, s in zip(mean, way, strict=True))
-    loss = work - energy + 0.5 * slider.before * _square(spring)
-    return Slip(force, after, energy, loss, c * _square(velocity))
+    return Slip(scale(-share, trial), after, 0.5 * k * _square(after))
 
 
 def _square(a: Vectors) -> Any:
