@@ -209,6 +209,21 @@ def test_two_boxes_in_space_keep_both_momenta_through_an_impact_with_friction(fo
 
 
 @pytest.mark.exhaustive
+def test_what_rests_far_away_has_no_part_in_impacts():
+    """Nor has round-off in the forces of contacts that have opened."""
+    velocities = []
+    for ball in (False, True):
+        model = on_floor(
+            ph.shapes.Box((0.3, 0.2, 0.1)), UP, {"friction": 0.3, "restitution": 0.4}, mass=2.0, position=(0, 0, 0.2),
+            rotation=ph.rotation_vector((0.3, 0.2, 0.1)), velocity=(2.0, 0.3, 0), angular_velocity=(1, 2, 3),
+        )  # fmt: skip
+        if ball:
+            model.add_body(mass=1.0, shape=ph.shapes.Sphere(0.05), position=(5, 0, 0.05), name="ball")
+        velocities.append(run(model, 0.35, 0.005).bodies["body"].velocity)
+    np.testing.assert_allclose(velocities[1], velocities[0], rtol=0, atol=1e-12)
+
+
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("h", [0.01, 0.005])
 def test_a_box_dropped_on_a_corner_comes_to_rest_on_a_face(h):
     axis, angle = np.array([1, 0.3, 0.2]) / np.linalg.norm([1, 0.3, 0.2]), 0.9

@@ -27,7 +27,7 @@ CONVERGED = 1e-13
 CLOSED = 1e-10
 """Gap, in the unit of length, up to which a contact counts as closed."""
 
-_STAYS = 1e-9
+STAYS = 1e-9
 """Normal velocity, relative to the largest one, up to which a contact stays."""
 
 _FREE_ROUNDS = 4
@@ -67,7 +67,7 @@ class Departure(eqx.Module):
         contacts = system.contact_set.kinematics(system, t, q)
         same = (contacts.feature == memory.labels) | (memory.labels == ANY)
         # What has bounced there and falls back within this step begins another impact.
-        leaves = contacts.rows[:, 0] @ v + contacts.drift[:, 0] > _STAYS * (1.0 + jnp.max(jnp.abs(v)))
+        leaves = contacts.rows[:, 0] @ v + contacts.drift[:, 0] > STAYS * (1.0 + jnp.max(jnp.abs(v)))
         return cls(
             system, t, h, q, v, system.momentum(t, q, v), tangent, system.jacobian(t, q), contacts,
             pressed=pressed & same & (contacts.gap <= CLOSED) & ~leaves,
