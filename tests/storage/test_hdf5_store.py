@@ -450,23 +450,27 @@ def test_the_command_takes_such_files(tmp_path):
 KILLED = """
 import sys
 import polhode as ph
-ph.simulate(ph.problems.get("heavy-top"), "rkmk4", h=1e-5, t1=float(sys.argv[2]), store=sys.argv[1], save_every=5)
+ph.simulate(ph.problems.get("heavy-top"), "rkmk4", h=1e-6, t1=3.0, store=sys.argv[1], save_every=50)
 """
+
+
+@pytest.fixture(scope="module")
+def long_run():
+    return ph.simulate(TOP["problem"], "rkmk4", h=1e-6, t1=3.0, save_every=50)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("wait", [0.0, 0.05, 0.3, 0.7, 1.1])
-def test_killed_runs_go_on_to_the_same_bytes(tmp_path, wait):
-    path, t1 = tmp_path / "run.h5", 3.0
-    process = subprocess.Popen([sys.executable, "-c", KILLED, str(path), str(t1)])
+def test_killed_runs_go_on_to_the_same_bytes(tmp_path, wait, long_run):
+    path = tmp_path / "run.h5"
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(path)])
     while not path.exists():
         assert process.poll() is None
         time.sleep(0.005)
     time.sleep(wait)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    whole = ph.simulate(TOP["problem"], "rkmk4", h=1e-5, t1=t1, save_every=5)
     run = ph.load(path)
-    assert 0 < len(run.t) < len(whole.t)
-    assert same(run.frames, whole.frames, len(run.t))
-    assert same(ph.resume(path).frames, whole.frames)
+    assert 0 < len(run.t) < len(long_run.t)
+    assert same(run.frames, long_run.frames, len(run.t))
+    assert same(ph.resume(path).frames, long_run.frames)

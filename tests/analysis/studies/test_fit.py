@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,27 @@ def problem() -> ph.Problem:
 @pytest.fixture(scope="module")
 def fit_result(problem: ph.Problem) -> ph.Fit:
     return ph.fit(problem, _data(), ["stiffness", "damping"], integrator="rkmk4")
+
+
+@pytest.mark.exhaustive
+def test_a_csv_file_is_data(problem: ph.Problem, fit_result: ph.Fit, tmp_path: Path) -> None:
+    path = tmp_path / "measured.csv"
+    rows = zip(*_data().values(), strict=True)
+    path.write_text("time, rail.displacement\n" + "".join(f"{float(t)!r}, {float(x)!r}\n" for t, x in rows))
+    from_file = ph.fit(problem, path, ["stiffness", "damping"], integrator="rkmk4")
+    assert from_file.values == fit_result.values
+
+
+def test_files_that_are_no_tables_are_named(problem: ph.Problem, tmp_path: Path) -> None:
+    path = tmp_path / "measured.csv"
+    with pytest.raises(ValueError, match="no file"):
+        ph.fit(problem, str(path), "stiffness")
+    path.write_text("time,rail.displacement\n0.0,0.1\n0.5,high\n")
+    with pytest.raises(ValueError, match="'high' in line 3"):
+        ph.fit(problem, path, "stiffness")
+    path.write_text("rail.displacement\n0.1\n")
+    with pytest.raises(ValueError, match='instants of its values as "time"'):
+        ph.fit(problem, path, "stiffness")
 
 
 @pytest.mark.exhaustive

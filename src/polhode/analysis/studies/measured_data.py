@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
@@ -89,11 +90,43 @@ def series_of(problem: Problem, data: Any, sigma: Any, *, missing: bool) -> Seri
 
 
 def _columns(data: Any) -> dict[str, Any]:
+    if isinstance(data, str | Path):
+        return _read_csv(Path(data))
     if isinstance(data, Mapping):
         return dict(data)
     if hasattr(data, "columns") and hasattr(data, "index"):
         return {str(name): np.asarray(data[name]) for name in data.columns}
-    raise ValueError(f'`data` must map names to values, "time" among them, got {type(data).__name__}.')
+    raise ValueError(
+        f'`data` must map names to values, "time" among them, or be the path of a CSV file, got {type(data).__name__}.'
+    )
+
+
+def _read_csv(path: Path) -> dict[str, Any]:
+    """The columns of a CSV file with names in its first line. Raises ValueError."""
+    import pandas
+
+    if not path.is_file():
+        raise ValueError(f"`data` is `{path}`, where there is no file. Give the path of a CSV file, or a mapping.")
+    try:
+        frame = pandas.read_csv(path, skipinitialspace=True)
+    except (ValueError, UnicodeDecodeError) as error:
+        raise ValueError(f"`{path.name}` isn't a CSV file with names in its first line: {error}.") from error
+    for name in frame.columns:
+        if not pandas.api.types.is_numeric_dtype(frame[name]):
+            at, value = next((k, x) for k, x in enumerate(frame[name]) if not _is_number(x))
+            raise ValueError(
+                f"Column `{name}` of `{path.name}` has {value!r} in line {at + 2}, which is no number. Columns are "
+                "separated by commas, their names are in the first line, and missing values are empty."
+            )
+    return {str(name).strip(): frame[name].to_numpy() for name in frame.columns}
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _times(problem: Problem, columns: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
