@@ -49,7 +49,8 @@ def fit(
       model from different starts.
     - `data`: name → values, `"time"` (n,) among them, as `to_pandas` and `to_xarray` name things: "pin.angle",
       "pin.rate", "arm.x", or an output of the problem with shape (n, …). A mapping, a `pandas.DataFrame`, or the path
-      of a CSV file with names in its first line; a sequence of such for several problems. Times are any in the span of the run; between steps the method interpolates.
+      of a CSV file with names in its first line; a sequence of such for several problems. Times are any in the span of
+      the run; between steps the method interpolates.
     - `parameters`: names of numeric parameters of the problem (`polhode.Parameter` for models), or
       name → (lower, upper).
     - `sigma`: standard deviation of the noise, one for all data or by name. Without, the noise is taken as equal in all
