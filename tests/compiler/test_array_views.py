@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -52,6 +54,8 @@ LOOK_UPS = {
     "without derivatives": (lambda c, k: jax.lax.stop_gradient(c)[k], Y, NUMBERS),
     "elements, too": (lambda c, k: c[k] + jnp.sum(c), np.arange(30.0), NUMBERS),
 }
+ROUNDED = ("interpolation", "constants", "stacked", "rows of a loop")
+EPS = np.finfo(float).eps
 
 
 @pytest.mark.sampled(2)
@@ -61,7 +65,9 @@ def test_look_ups_are_those_of_jax(name):
     program = RowMap.of(function, consts, rows[0])
     arrays = jax.tree.map(jnp.asarray, consts)
     expected = jax.vmap(lambda row: function(arrays, row))(jnp.asarray(rows))
-    jax.tree.map(np.testing.assert_array_equal, program(consts, rows), expected)
+    # XLA, with most effort, rounds products and sums of interpolation at once.
+    close = functools.partial(np.testing.assert_allclose, rtol=0, atol=EPS if name in ROUNDED else 0)
+    jax.tree.map(close, program(consts, rows), expected)
     assert program.code.report.operations < 300
 
 
