@@ -224,6 +224,21 @@ def test_what_rests_far_away_has_no_part_in_impacts():
 
 
 @pytest.mark.exhaustive
+def test_what_tumbles_far_away_has_no_part_in_the_energy_of_impacts():
+    velocities = []
+    for tumbles in (False, True):
+        model = on_floor(
+            ph.shapes.Sphere(0.1), UP, {"friction": 0.0, "restitution": 0.8}, mass=1.0, position=(0, 0, 0.2),
+            velocity=(0.5, 0, 0),
+        )  # fmt: skip
+        if tumbles:
+            model.add_body(mass=3.0, inertia=(0.03, 0.02, 0.012), position=(5, 0, 8), angular_velocity=(3, 20, 1))
+        velocities.append(run(model, 0.3, 0.005).bodies["body"].velocity)
+    assert np.max(velocities[0][:, 2]) > 0.5
+    np.testing.assert_allclose(velocities[1], velocities[0], rtol=0, atol=1e-13)
+
+
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("h", [0.01, 0.005])
 def test_a_box_dropped_on_a_corner_comes_to_rest_on_a_face(h):
     axis, angle = np.array([1, 0.3, 0.2]) / np.linalg.norm([1, 0.3, 0.2]), 0.9

@@ -15,6 +15,7 @@ from polhode.contact.vectors import root
 from polhode.integrators.explicit.half_explicit_projection import explicit_rate
 from polhode.integrators.implicit._implicit_differentiation import freeze, with_implicit_derivative
 from polhode.integrators.nonsmooth import momentum_balance as balance
+from polhode.integrators.nonsmooth.impact_energy import connect, label_parts
 from polhode.integrators.nonsmooth.rattle_drift import CLOSED, CONVERGED, STAYS, Departure, Drift
 from polhode.linalg.blocks import Matrix, apply, scale_matrix
 from polhode.spaces.base import Vector
@@ -29,8 +30,10 @@ class Arrival(eqx.Module):
     """The data of a step at its end, before its contacts act there.
 
     - `momentum`: without impulses of the contacts, those of the first half included.
-    - `energy`: by which the motion without these would differ from what the contacts may take, without kinetic energy.
-    - `before`: relative velocities at the start. - `shares`: what each contact adds to that energy.
+    - `before`: relative velocities at the start.
+    - `work`: kinetic energy at the start and work of loads, by velocity.
+    - `carried`, `load_work`: what impulses of the first half have added to the momentum at the end, and to work.
+    - `connected`, `mates`: velocities and contacts that are in one island with each contact.
     """
 
     step: Departure
@@ -41,9 +44,11 @@ class Arrival(eqx.Module):
     rate: Multipliers
     factors: Any
     before: Float[Array, "k rows"]
-    work: Array
+    work: Vector
     carried: Float[Array, "k n"]
-    load_work: Float[Array, " k"]
+    load_work: Float[Array, "k n"]
+    connected: Bool[Array, "k n"]
+    mates: Bool[Array, "k k"]
 
 
 class KickEnd(NamedTuple):
@@ -93,12 +98,15 @@ def arrive(step: Departure, drift: Drift) -> Arrival:
     rate = explicit_rate(system, end, q) if system.m else jnp.zeros(0)
     forces = balance.loads(system, step.t, step.q, drift.velocity) + balance.loads(system, end, q, drift.velocity)
     moved = jnp.einsum("kr,krn->kn", drift.impulses, drift.moved.reshape(drift.columns.shape))
+    parts = label_parts(system.n, mass, joints, system.m)
+    connected, mates = connect(parts, drift.contacts.rows, drift.impulses[:, 0] > 0)
     return Arrival(
         step, drift, momentum, mass, joints, rate, system.kkt.factor(tangent, joints, joints),
         before=jnp.einsum("krn,n->kr", drift.columns, step.v) + step.contacts.drift,
-        work=0.5 * step.v @ step.momentum + 0.5 * h * forces @ drift.velocity,
+        work=0.5 * step.v * step.momentum + 0.5 * h * forces * drift.velocity,
         carried=jax.vmap(lambda p: balance.carry_over(space, xi, p))(first) - last,
-        load_work=0.5 * h * moved @ forces,
+        load_work=0.5 * h * moved * forces,
+        connected=connected, mates=mates,
     )  # fmt: skip
 
 
@@ -194,13 +202,11 @@ def _approach(
     without = _slips(drift.contacts, free)[:, 0]
     approaches = before < -STAYS * (1.0 + jnp.max(jnp.abs(step.v)))
     arrives = (first > 0) & (approaches | (step.contacts.gap > CLOSED)) & (law.restitution > 0)
-    # What rests elsewhere has no part in the energy of an impact.
-    own = jnp.where(first > 0, at.carried @ free - at.load_work, 0.0)
-    excess = 0.5 * free @ apply(at.mass, free, step.system.n) - at.work - jnp.sum(own)
-    alone = _alone(drift.contacts.rows[:, 0], moved, without, own + excess * _shares(arrives, first))
+    own, excess = _energies(at, free, first > 0)
+    alone = _alone(drift.contacts.rows[:, 0], moved, without, own + excess * _shares(at, arrives, first))
     normal = last.x.impulses[:, 0]
     pressing = arrives & (normal > 0) & (last.number > 0)
-    share = excess * _shares(pressing, normal)
+    share = excess * _shares(at, pressing, normal)
     together = without + 2 * (own + share) / jnp.where(pressing, normal, 1.0)
     approach = jnp.minimum(jnp.where(arrives, jnp.where(pressing, together, alone), before), 0.0)
     # A bounce that ends within the step is none.
@@ -213,17 +219,26 @@ def _before(at: Arrival, normal: Float[Array, " k"], free: Vector) -> Float[Arra
     step, drift = at.step, at.drift
     first = drift.impulses[:, 0]
     begins = (first > 0) & ~step.pressed
-    own = jnp.where((first > 0) & (normal > 0), at.carried @ free - at.load_work, 0.0)
-    excess = 0.5 * free @ apply(at.mass, free, step.system.n) - at.work - jnp.sum(own)
-    share = own + excess * _shares(begins, normal)
+    own, excess = _energies(at, free, (first > 0) & (normal > 0))
+    share = own + excess * _shares(at, begins, normal)
     before = _slips(drift.contacts, free).at[:, 0].add(2 * share / jnp.where(normal > 0, normal, 1.0))
-    return jnp.where(jnp.any(begins), before, at.before)
+    return jnp.where(jnp.any(at.mates & begins, axis=1)[:, None], before, at.before)
 
 
-def _shares(which: Bool[Array, " k"], impulses: Float[Array, " k"]) -> Float[Array, " k"]:
-    """Parts of the sum of these impulses."""
+def _energies(at: Arrival, free: Vector, acts: Bool[Array, " k"]) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
+    """By which the motion without contacts differs from the work of loads: of each contact, and of the rest its island.
+
+    What is in no island with an impact has no part in its energy.
+    """
+    own = jnp.where(acts[:, None], at.carried * free - at.load_work, 0.0)
+    rest = 0.5 * free * apply(at.mass, free, at.step.system.n) - at.work - jnp.sum(own, axis=0)
+    return jnp.sum(own, axis=1), jnp.where(at.connected, rest, 0.0).sum(axis=1)
+
+
+def _shares(at: Arrival, which: Bool[Array, " k"], impulses: Float[Array, " k"]) -> Float[Array, " k"]:
+    """Parts of the sum of these impulses in each island."""
     chosen = jnp.where(which, impulses, 0.0)
-    total = jnp.sum(chosen)
+    total = jnp.sum(jnp.where(at.mates, chosen, 0.0), axis=1)
     return chosen / jnp.where(total > 0, total, 1.0)
 
 
