@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from polhode import checks
 from polhode.analysis.statics.by_name import EquilibriumReader
 from polhode.analysis.statics.result import Equilibrium, EquilibriumError
+from polhode.compiler.numpy_jit import numpy_jit
+from polhode.contact.held_contacts import ContactModes, HeldContacts
+from polhode.contact.sparse.listed_contacts import ListedContacts
 from polhode.frames import Frames
 from polhode.integrators.nonsmooth.contact_record import contacts_of
 from polhode.integrators.nonsmooth.kinetic_damping import KineticDamping
@@ -22,12 +27,19 @@ from polhode.problem import Problem
 from polhode.result_codes import Result
 from polhode.results.observer import BatchedObserver, Observer
 from polhode.simulation.simulate import simulate
+from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
 from polhode.systems.mechanical.abstract import START_TOLERANCE
 
 _BALANCED = 1e-8
 """Largest unbalanced force at an equilibrium, relative to the largest of them."""
+
+_MOST_CONTACTS = 200
+"""Contacts up to which overlaps are closed at the end, by a dense matrix."""
+
+_TOUCH = 1e-12
+"""Gap up to which shapes touch."""
 
 _STEPS, _LOOKS = 1000, 40
 """Steps between two looks at the balance of forces, and how many looks there are."""
@@ -82,6 +94,10 @@ def equilibrium_of_contacts(problem: Any, state0: State, t: float | None, plain:
         at_rest, taken = _closer(problem, start, at_rest, problem.h * 0.5 ** (looks % 3))
         steps, looks = steps + taken, looks + 1
         rest = _forces(problem, start, at_rest)
+    apart = _part(problem, start, at_rest)
+    closed = _forces(problem, start, apart)
+    if closed.unbalanced <= _BALANCED * closed.largest:
+        at_rest, rest = apart, closed
     return _result(problem, start, at_rest, rest, steps, converged=True)
 
 
@@ -112,6 +128,26 @@ def _closer(problem: Problem, t: float, state: State, h: float) -> tuple[State, 
     while last and float(np.min(contacts_of(system).gaps(system, jnp.asarray(t), place(last)))) < -START_TOLERANCE:
         last -= 1
     return (place(last), jnp.zeros(system.n)), last
+
+
+def _part(problem: Problem, t: float, state: State) -> State:
+    """The position next to one at rest in which nothing overlaps: impacts on the way there have left O(h²)."""
+    system = _mechanical(problem)
+    contacts = contacts_of(system)
+    if isinstance(contacts, ListedContacts) or contacts.count > _MOST_CONTACTS:
+        return state
+    return _close(system, jnp.asarray(t, float), *state), state[1]
+
+
+@numpy_jit
+def _close(system: Any, t: Array, q: Point, v: Vector) -> Point:
+    contacts = contacts_of(system)
+    at = contacts.kinematics(system, t, q)
+    # What is as near as others overlap touches.
+    closed = at.gap <= jnp.maximum(-jnp.min(at.gap, initial=0.0), _TOUCH)
+    none = ContactModes.of_open(contacts.count, contacts.law.rows)
+    modes = dataclasses.replace(none, labels=contacts.label(at.feature), closed=closed)
+    return HeldContacts(system, modes, jnp.zeros((contacts.count, 3))).close(t, q, v)[0]
 
 
 def _result(problem: Problem, t: float, state: State, rest: _Rest, steps: int, *, converged: bool) -> Equilibrium:
