@@ -37,6 +37,15 @@ def test_numbers_of_a_row():
     assert row.slope == pytest.approx(3e-6)
 
 
+def test_a_run_that_was_killed_has_an_audit():
+    """It has not counted its steps."""
+    frames = Frames(S, np.ones((len(S), 3)), {}, {"energy": 5.0 + 0 * S}, {}, None)
+    for meta, hidden in (({"h": 1e-4}, False), ({"h": 0.5}, True), ({}, False)):
+        meta = {"promises": {}, "kinks_within_steps": 1, "order": 2, **meta}
+        audit = Solution(frames, {"result": ph.Result.interrupted, "t_reached": 1.0}, meta).audit()
+        assert ("kinks of loads" in str(audit)) == hidden
+
+
 @pytest.mark.parametrize("steps", [10, 1000, 1_000_000])
 @pytest.mark.parametrize("law", ["random walk", "steady"])
 def test_round_off_is_kept_however_it_adds_up(steps, law):

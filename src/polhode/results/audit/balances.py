@@ -16,6 +16,7 @@ from polhode.results.audit.broken_loads import BrokenIntervals, broken_intervals
 from polhode.results.audit.event_jumps import WithoutJumps, are_of_user
 from polhode.results.audit.quadrature import Integral, integral, is_integrable
 from polhode.results.audit.resolved_intervals import doubtful_rows, resolved_intervals
+from polhode.results.audit.step_count import step_count
 from polhode.results.audit.step_ends import last_step_ends
 from polhode.results.contact_laws import energy_taken
 from polhode.results.derived_quantities import ConvertedObserver, StateConversion
@@ -135,7 +136,7 @@ class _RunBalances:
 
     def _quantities(self, rule: Balance) -> set[str]:
         """Names of quantities to balance: no invariants, and with loads that the frames resolve."""
-        dense = self._solution.stats["steps"] <= _SPARSE * (len(self._t) - 1)
+        dense = step_count(self._solution) <= _SPARSE * (len(self._t) - 1)
         names: set[str] = set()
         if rule.free and (dense or not rule.brief_impulse):
             names |= {"linear_momentum", "angular_momentum"}

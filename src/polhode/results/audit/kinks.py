@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from polhode.results.audit.step_count import step_count
+
 if TYPE_CHECKING:
     from polhode.results.protocols import Run
 
@@ -18,7 +20,7 @@ _SPARSE = 4
 def kink_remarks(solution: Run) -> Iterator[str]:
     """A remark on kinks that lie inside steps, where these cost the method its order or hide pulses."""
     count, order = solution.meta.get("kinks_within_steps", 0), solution.meta.get("order", 0)
-    if not count or (order <= _FOR_ANY_STEP and _SPARSE * count <= int(solution.stats["steps"])):
+    if not count or (order <= _FOR_ANY_STEP and _SPARSE * count <= step_count(solution)):
         return
     loss = f"the method has order {_FOR_ANY_STEP} instead of {order} and " if order > _FOR_ANY_STEP else ""
     yield (

@@ -10,6 +10,7 @@ import numpy as np
 from polhode import integrators
 from polhode.multibody.coordinates.base import AbstractCoordinates
 from polhode.results.audit.block_statistics import chunks
+from polhode.results.audit.step_count import step_count
 from polhode.results.audit.table import Row
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def spin_remarks(solution: Run, columns: Mapping[str, Any], rows: Sequence[Row])
     time = columns["time"]
     # Stored columns are read by slices.
     span = abs(float(time[len(time) - 1 :][0]) - float(time[:1][0]))
-    step = span / max(int(solution.stats["steps"]), 1)
+    step = span / max(step_count(solution), 1)
     names = list(solution.meta.get("names", {}).get("bodies", ()))
     coordinates = _coordinates_with_joints(solution)
     is_inaccurate = any(row.accuracy != "accurate" and row.quantity in _QUANTITIES for row in rows)
