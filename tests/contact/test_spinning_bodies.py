@@ -88,6 +88,7 @@ def test_eulers_disc_goes_round_at_the_rate_of_its_angle(method, angle, bound):
     assert np.log2(errors[0] / errors[1]) == pytest.approx(4 if method == "rkmk4" else 2, abs=0.3)
 
 
+@pytest.mark.exhaustive
 def test_a_coin_that_rolls_in_a_circle_presses_as_much_all_around():
     """Its lowest point comes to another slot at every quarter of the circle, at 45° for the first time."""
     lean, circle, mass, radius = np.radians(65), 0.5, 1.5, 0.2
