@@ -211,8 +211,8 @@ def test_parts_of_arrays_that_calls_return_are_looked_up_in_memory(limit):
 def test_tables_for_all_joints_of_a_robot_cost_few_operations(monkeypatch):
     sizes = []
 
-    def note(program, *examples):
-        built = on_scalars(program, *examples)
+    def note(program, *examples, **options):
+        built = on_scalars(program, *examples, **options)
         bodies = {o.params["body"] for o in operations(built) if o.name == "call"}
         if bodies:
             sizes.append(built.size)
