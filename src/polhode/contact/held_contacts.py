@@ -204,11 +204,9 @@ class HeldContacts(AbstractContactSystem):
     def accelerations(self, t: Array, q: Point, v: Vector) -> tuple[Vector, Multipliers]:
         return self.balance(t, q, v)[:2]
 
+    @eqx.filter_jit
     def balance(self, t: Array, q: Point, v: Vector) -> Balance:
-        """Forces and accelerations in these modes."""
-        return _balance(self, t, q, v)
-
-    def _solve_balance(self, t: Array, q: Point, v: Vector) -> Balance:
+        """Forces and accelerations in these modes; traced once for all stages and events of a step, which share it."""
         motion = ContactMotion.of(self.base, t, q, v)
         modes = self.modes.at(motion.labels)
         free_response = FreeResponse.at(self.base, t, q, motion.kinematics.rows)
@@ -286,12 +284,6 @@ class HeldContacts(AbstractContactSystem):
 
         more = lambda loop: far(loop[1]) & (loop[2] < _PROJECTIONS)  # noqa: E731
         return jax.lax.while_loop(more, closer, (q, residual(q), jnp.asarray(0)))[0]
-
-
-@eqx.filter_jit
-def _balance(system: HeldContacts, t: Array, q: Point, v: Vector) -> Balance:
-    """Traced once for all stages and events of a step, which share its code."""
-    return system._solve_balance(t, q, v)
 
 
 def contacts_of(system: AbstractMechanical) -> AbstractContactSet:

@@ -362,7 +362,7 @@ class AbstractSphereInteractions(AbstractSeparable):
         return jnp.where(blocked, int(Result.inlet_blocked), 0).astype(jnp.int32)
 
     def _breakage(self, places: PoseComponents, broken: Array) -> Array:
-        """What accounts gain where bonds break: their energy is lost, but for that of contacts that begin overlapped.
+        """Gains of accounts where bonds break: their energy is lost, but for that of contacts that begin overlapped.
 
         Such contacts store energy without work, which `_accounts_after` takes for numerical.
         """

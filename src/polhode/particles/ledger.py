@@ -83,8 +83,7 @@ def works(motion: Motion, before: Sums, after: Sums) -> Works:
 
 
 def kick_energy(motion: Motion, loads: Loads, masses: Array, inertias: Array) -> Array:
-    """What the kinetic energy gains in a step beyond the work of the mean loads: h²/8 (F₁²/m - F₀²/m), and the same of
-    moments."""
+    """Gain of kinetic energy in a step beyond the work of the mean loads: h²/8 (F₁²/m - F₀²/m), the same of moments."""
     ends = zip(motion.before, loads, (masses, inertias), strict=True)
     gain = sum(jnp.sum(dot(subtract(b, a), add(a, b)) / inertia) for a, b, inertia in ends)
     return 0.125 * motion.h**2 * gain

@@ -131,7 +131,10 @@ def _closer(problem: Problem, t: float, state: State, h: float) -> tuple[State, 
 
 
 def _part(problem: Problem, t: float, state: State) -> State:
-    """The position next to one at rest in which nothing overlaps: impacts on the way there have left O(h²)."""
+    """The position next to one at rest in which nothing overlaps: impacts on the way there have left O(h²).
+
+    Heaps in lists, and more than `_MOST_CONTACTS`, stay as they are.
+    """
     system = _mechanical(problem)
     contacts = contacts_of(system)
     if isinstance(contacts, ListedContacts) or contacts.count > _MOST_CONTACTS:
