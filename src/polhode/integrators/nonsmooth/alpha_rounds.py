@@ -12,12 +12,12 @@ from polhode.contact.contact_problem import OPEN, SLIDE, STICK, slip_rows
 from polhode.integrators.implicit._alpha_equations import place_at
 from polhode.integrators.implicit._implicit_differentiation import freeze, with_implicit_derivative
 from polhode.integrators.nonsmooth.alpha_memory import SmoothContacts
-from polhode.integrators.nonsmooth.alpha_place import AlphaPlace, AlphaStep, Unknowns, evaluate
+from polhode.integrators.nonsmooth.alpha_place import AlphaPlace, AlphaStep, Contacts, Unknowns, evaluate
 from polhode.integrators.nonsmooth.alpha_stages import CLOSED, Kick, Smooth, accelerate, close_gaps, strike
 from polhode.integrators.nonsmooth.contact_identity import Match
 from polhode.integrators.nonsmooth.contact_record import contacts_of, dissipation, size_of
 from polhode.integrators.nonsmooth.long_ways import have_passed, radii_of
-from polhode.integrators.nonsmooth.slide_directions import FREE_ROUNDS, least_speed, narrow
+from polhode.integrators.nonsmooth.slide_directions import FREE_ROUNDS, goes_ahead, least_speed, narrow
 from polhode.spaces.base import Point, Vector
 from polhode.systems.mechanical import Multipliers
 
@@ -193,7 +193,7 @@ def _narrow(mode: Int[Array, " c"], new: Int[Array, " c"], number: Array) -> Int
 def _end(step: AlphaStep, at: AlphaPlace, smooth: Smooth, kick: Kick, x: Unknowns, mode: Array) -> AlphaEnd:
     """The end of a step with all that has to be remembered of it.
 
-    The filter forgets the past of contacts that have changed their mode, whose forces jump.
+    The filter forgets the past of contacts whose forces jump.
     """
     contacts, c = at.contacts, step.c
     place = place_at(step.system, step.prediction, x.vdot, x.vdot)
@@ -206,7 +206,7 @@ def _end(step: AlphaStep, at: AlphaPlace, smooth: Smooth, kick: Kick, x: Unknown
     start = memory.vdot + step.h * memory.shift
     mean = c.explicit(memory.vdot, start) + c.ratio * x.vdot
     gone = contacts.match.rest(memory.contacts.pushes(c, step.h)[1])
-    changed = (mode != contacts.past_mode)[:, None]
+    changed = _jumps(contacts, kick, mode)[:, None]
     shift = (mean - gone - x.vdot) * inverse - jnp.sum(jnp.where(changed, push_lag, 0.0), axis=0)
     kept = SmoothContacts(
         smooth.force, jnp.where(changed, 0.0, lag), push, jnp.where(changed, 0.0, push_lag), kick.impulses
@@ -220,6 +220,13 @@ def _end(step: AlphaStep, at: AlphaPlace, smooth: Smooth, kick: Kick, x: Unknown
         everywhere(kick.impulses), everywhere(kick.after),
         contacts.present.spread(dissipation(kick.impulses, kick.before, kick.after), len(memory.dissipation)),
     )  # fmt: skip
+
+
+def _jumps(contacts: Contacts, kick: Kick, mode: Int[Array, " c"]) -> Bool[Array, " c"]:
+    """Contacts whose forces jump: those that have changed their mode, and those that now slide another way."""
+    along = contacts.along
+    turns = (mode == SLIDE) & ~goes_ahead(kick.before[:, along], kick.after[:, along])
+    return (mode != contacts.past_mode) | turns
 
 
 def _inverse(h: Array) -> Array:

@@ -16,6 +16,7 @@ from polhode.integrators.nonsmooth.slide_directions import (
     against,
     can_open,
     least_speed,
+    mean_drag,
     persistent,
     slide,
 )
@@ -182,13 +183,10 @@ def strike(
     may_slide = may_slide & ~contacts.held
     along, pressed = contacts.along, past.force[:, 0] > 0
     on = persistent(may_slide & smooth.slides & pressed, before[:, along], contacts.slips[:, along], without)
-    # What goes on has friction of the end of the step, all others that of its mean.
-    law = law.at_slips(jnp.where(on[:, None], contacts.slips, 0.5 * (before + contacts.slips)))
-    drag = against(law, contacts.slips[:, contacts.along])
+    drag = _drag(contacts, reference, before)
     sliding = slide(on & can_open(contacts.rows, contacts.columns, drag), drag)
-    base = _base(reference, sliding)
+    law = law.at_slips(0.5 * (before + contacts.slips))
     columns = sliding.combine(contacts.columns)
-    free = free + base.reshape(-1) @ contacts.columns
     target = contacts.slips_of(free)
     target = target.at[:, 0].add(law.restitution * jnp.minimum(before[:, 0], 0.0))
     target = target.at[:, along].add(law.tangential_restitution[:, None] * before[:, along])
@@ -203,9 +201,9 @@ def strike(
         active=closed,
         hold=jnp.where(contacts.held, hold, -1.0) if step.has_holds else None,
     )
-    solution = solve(problem, guess - base, step.tolerance)
+    solution = solve(problem, guess, step.tolerance)
     v = free + solution.impulses.reshape(-1) @ columns
-    impulses = base + sliding.complete(solution.impulses)
+    impulses = sliding.complete(solution.impulses)
     excess = impulses - reference
     rub = excess.at[:, 0].set(0.0).reshape(-1) @ contacts.columns
     joints = joints + excess.reshape(-1) @ contacts.shares
@@ -223,14 +221,15 @@ def _before(step: AlphaStep, contacts: Contacts) -> Float[Array, "c rows"]:
     return before.at[:, 0].set(jnp.where(contacts.was_closed, 0.0, before[:, 0]))
 
 
-def _base(reference: Float[Array, "c rows"], sliding: SlideDirections) -> Float[Array, "c rows"]:
-    """Friction of what slides on, without that of the whole normal impulse: the smooth one at its own direction.
+def _drag(contacts: Contacts, reference: Float[Array, "c rows"], before: Float[Array, "c rows"]) -> Array:
+    """Friction of what slides on, per normal impulse: that of the mean of the smooth motion, of order 2.
 
-    Only the rest of the impulse has the direction at the end of the step.
+    Friction that falls or grows with speed is not cut at its value at either end of the step.
     """
-    along = sliding.along
-    friction = reference[:, along] - sliding.drag * reference[:, :1]
-    return jnp.zeros_like(reference).at[:, along].set(jnp.where(sliding.on[:, None], friction, 0.0))
+    end = contacts.law.at_slips(contacts.slips)
+    largest = jnp.maximum(end.friction, contacts.law.at_slips(before).friction)
+    first = reference[:, : contacts.along.stop]
+    return mean_drag(first, against(end, contacts.slips[:, contacts.along]), largest)
 
 
 def _approach(step: AlphaStep, at: AlphaPlace, jump: Jump, before: Array, without: Array, after: Array) -> Array:

@@ -54,10 +54,15 @@ def persistent(
 
     - `without`: relative velocities without impulses.
     """
-    sizes = jnp.sqrt(jnp.sum(before**2, axis=1)), jnp.sqrt(jnp.sum(after**2, axis=1))
     least = least_speed(without)
-    ahead = jnp.sum(before * after, axis=1) > 0.5 * sizes[0] * sizes[1]
-    return pressed & (sizes[0] > least) & (sizes[1] > least) & ahead
+    fast = (jnp.sum(before**2, axis=1) > least**2) & (jnp.sum(after**2, axis=1) > least**2)
+    return pressed & fast & goes_ahead(before, after)
+
+
+def goes_ahead(before: Float[Array, "k 2"], after: Float[Array, "k 2"]) -> Bool[Array, " k"]:
+    """Whether slips have about the same direction at both times."""
+    ahead = jnp.sum(before * after, axis=1)
+    return (ahead > 0) & (ahead**2 > 0.25 * jnp.sum(before**2, axis=1) * jnp.sum(after**2, axis=1))
 
 
 def least_speed(without: Float[Array, "k rows"]) -> Array:
@@ -87,6 +92,21 @@ def against(law: ContactLaw, slips: Float[Array, "k 2"]) -> Float[Array, "k 2"]:
     square = jnp.sum(scaled**2, axis=1)[:, None]
     # Roots of zero have no derivative: a contact without friction would make those of everything NaN.
     return -law.friction * scaled / jnp.sqrt(jnp.where(square > 0, square, 1.0))
+
+
+def mean_drag(
+    means: Float[Array, "k 3"], end: Float[Array, "k 2"], friction: Float[Array, "k 2"]
+) -> Float[Array, "k 2"]:
+    """Friction of a normal impulse of 1 over a step in which contacts slide, within the cone.
+
+    - `means`: smooth impulses of the step. Extrapolation in time may put their friction outside of the cone.
+    - `end`: friction at the end of the step, where no normal force has a mean. - `friction`: coefficients.
+    """
+    normal = means[:, :1]
+    drag = jnp.where(normal > 0, means[:, 1:] / jnp.where(normal > 0, normal, 1.0), end)
+    rubs = friction > 0
+    square = jnp.sum(jnp.where(rubs, drag / jnp.where(rubs, friction, 1.0), 0.0) ** 2, axis=1)[:, None]
+    return jnp.where(rubs, drag / jnp.sqrt(jnp.maximum(square, 1.0)), 0.0)
 
 
 def slide(on: Bool[Array, " k"], drag: Float[Array, "k 2"]) -> SlideDirections:
