@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from reference_problems import REFERENCES, run
 from scipy.integrate import solve_ivp
+from scipy.optimize import brentq
 
 import polhode as ph
 from polhode.integrators.nonsmooth.contact_identity import Match
+from polhode.integrators.nonsmooth.slide_directions import least_speed, mean_drag, persistent
 from polhode.spaces import Rn
 from polhode.systems.mechanical import FunctionContacts, Mechanical
 
@@ -284,3 +286,83 @@ def test_bodies_that_spin_hit_each_other(shape: Any, friction: float) -> None:
         a, b = solution.bodies["a"].velocity, solution.bodies["b"].velocity
         assert a[-1, 0] < 0.5
         np.testing.assert_allclose(2 * a[-1] + b[-1], 2 * a[0] + b[0], rtol=0, atol=1e-12)
+
+
+def shaken_puck(tilt: float, size: float, pulse: float) -> ph.Model:
+    """A puck of 2 kg on an incline, under a force along it that turns its sliding; one point of contact, no turning."""
+    model = ph.Model(gravity=(G * np.sin(tilt), 0, -G * np.cos(tilt)), units="SI")
+    model.ground.add_shape(ph.shapes.Plane(name="floor"))
+    sole = ph.shapes.Sphere(0.1, name="sole")
+    puck = model.add_body(mass=2.0, inertia=(1e12,) * 3, shape=sole, position=(0, 0, 0.1), name="puck")
+    model.add(ph.forces.PointForce(puck, lambda t: size * jnp.stack([jnp.sin(pulse * t), 0 * t, 0 * t])))
+    model.contacts(friction=0.3)
+    return model
+
+
+def slide_to_and_fro(times: np.ndarray, tilt: float, size: float, pulse: float) -> np.ndarray:
+    """Places and velocities of this puck, which never stops for long after it has begun; from turn to turn."""
+    gravity, friction = G * np.sin(tilt), 0.3 * G * np.cos(tilt)
+    begin: Any = brentq(lambda t: gravity + size / 2 * np.sin(pulse * t) - friction, 0.0, 0.5 * np.pi / pulse)
+    x, way, states = 0.0, 1.0, np.zeros((2, len(times)))
+    while begin < times[-1]:
+        rate, phase = gravity - way * friction, pulse * begin
+
+        def speed(t: Any, begin: float = begin, rate: float = rate, phase: float = phase) -> Any:
+            return rate * (t - begin) - size / (2 * pulse) * (np.cos(pulse * t) - np.cos(phase))
+
+        def place(t: Any, x: float = x, begin: float = begin, rate: float = rate, phase: float = phase) -> Any:
+            s = t - begin
+            swing = (np.sin(pulse * t) - np.sin(phase)) / pulse - np.cos(phase) * s
+            return x + 0.5 * rate * s**2 - size / (2 * pulse) * swing
+
+        fine = begin + np.linspace(0.0, 2 * np.pi / pulse, 2001)[5:]
+        first = np.argmax(way * speed(fine) < 0)
+        end: Any = brentq(speed, fine[first - 1], fine[first])
+        inside = (times >= begin) & (times <= end)
+        states[:, inside] = place(times[inside]), speed(times[inside])
+        x, begin, way = float(place(end)), end, -way
+    return states
+
+
+SHAKEN = (np.radians(4), 24.0, 25.0)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("steps", [500, 4000])
+def test_friction_stays_in_its_cone_where_sliding_turns(steps):
+    """Forces on the edge of the cone in all steps, and a motion as exact as the turns within steps allow."""
+    h = 1.0 / steps
+    whole = ph.simulate(shaken_puck(*SHAKEN).problem(t1=1.0, h=h), "generalized-alpha")
+    touch: Any = whole.contacts["floor", "sole"]
+    force = np.asarray(touch.force)
+    normal, friction = force[:, 2], np.hypot(force[:, 0], force[:, 1])
+    np.testing.assert_allclose(normal, 2 * G * np.cos(SHAKEN[0]), rtol=1e-9)
+    assert (friction - 0.3 * normal).max() < 1e-9 * normal.max()
+    audit = whole.audit()
+    assert audit.kept, audit
+    places, speeds = slide_to_and_fro(np.asarray(whole.t), *SHAKEN)
+    # A turn within a step has friction of one sign for the whole of it.
+    assert np.abs(np.asarray(whole.bodies["puck"].velocity)[:, 0] - speeds).max() < 2 * 0.3 * G * h
+    assert np.abs(np.asarray(whole.bodies["puck"].position)[:, 0] - places).max() < 0.3 * G * h
+
+
+def test_mean_friction_is_in_the_cone():
+    """Means that leave the ellipse of their normal force, that are inside of it, or without a normal force."""
+    friction = jnp.asarray([0.3, 0.2]) * jnp.ones((4, 1))
+    end = jnp.asarray([[-0.3, 0.0]]) * jnp.ones((4, 1))
+    means = jnp.asarray([[2.0, 0.6006, 0.0], [2.0, 0.1, -0.3], [-1e-3, 0.2, 0.1], [1.0, 0.3, 0.2]])
+    drag = mean_drag(means, end, friction)
+    expected = [(0.3, 0.0), (0.05, -0.15), (-0.3, 0.0), (0.3 / np.sqrt(2), 0.2 / np.sqrt(2))]
+    np.testing.assert_allclose(drag, expected, rtol=1e-14)
+    assert not np.any(mean_drag(means, 0.0 * end, 0.0 * friction))
+
+
+def test_contacts_that_do_not_act_on_each_other_have_speeds_of_their_own():
+    """A fast body elsewhere does not say from which speed another one slides."""
+    together = jnp.asarray([[True, True, False], [True, True, False], [False, False, True]])
+    without = jnp.asarray([[1.0, 0, 0], [0.1, 0, 0], [1e3, 0, 0]])
+    np.testing.assert_allclose(least_speed(without, together), (1e-8, 1e-8, 1e-5))
+    slip = jnp.asarray([[1e-6, 0.0], [1e-6, 0.0], [1e-6, 0.0]])
+    slides = persistent(jnp.ones(3, bool), slip, slip, without, together)
+    np.testing.assert_array_equal(slides, (True, True, False))
+    np.testing.assert_array_equal(persistent(jnp.ones(3, bool), slip, slip, without), False)

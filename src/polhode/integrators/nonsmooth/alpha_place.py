@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -21,6 +22,9 @@ from polhode.linalg.tangent_operator import times_tangent
 from polhode.spaces.base import Point, Vector
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
 from polhode.systems.mechanical.contact_set import ContactLaw, PresentContacts, StribeckCurve
+
+CLOSED = 1e-10
+"""Gap, in the unit of length, up to which a contact counts as closed."""
 
 
 class AlphaStep(eqx.Module):
@@ -71,6 +75,7 @@ class Contacts(NamedTuple):
     - `columns`, `shares`: changes of velocity by unit impulses, and the multipliers of joints that come with them.
     - `smooth_columns`, `smooth_shares`: the same of accelerations by unit forces.
     - `first`: rows along normal and tangents, without spins about these.
+    - `together`: contacts that act on each other, through others too.
     - `hold`, `hold_rate`: largest friction forces along coordinates and their rates; negative of shapes.
     - `identity`: their numbers. - `match`: with those of the step before. - `past`, `past_mode`: memory of these.
     """
@@ -85,6 +90,7 @@ class Contacts(NamedTuple):
     shares: Float[Array, "c_rows m"]
     smooth_columns: Float[Array, "c_first n"]
     smooth_shares: Float[Array, "c_first m"]
+    together: Bool[Array, "c c"]
     identity: Int[Array, " c"]
     match: Match
     past: SmoothContacts
@@ -199,15 +205,27 @@ def _contacts(step: AlphaStep, q: Point, v: Vector, accelerator: Any, metric: An
         of_forces = _responses(system, accelerator, rows[:, first])
     identity = identities(contacts_of(system), present)
     match = Match.of(identity, memory.labels)
+    past_mode = match.recall(memory.mode.astype(float)).astype(jnp.int32)
+    acts = (present.kinematics.gap <= CLOSED) | (past_mode != OPEN) | (hold >= 0)
     return Contacts(
         present, rows, drift, rows @ v + drift,
         acceleration_rows=rows[:, first] + 2 * p.velocity * rates[:, first],
         bias=(rates @ v + drift_rate)[:, first],
         columns=columns, shares=shares, smooth_columns=of_forces[0], smooth_shares=of_forces[1],
+        together=_together(acts, rows, columns),
         identity=identity, match=match, past=jax.tree.map(match.recall, memory.contacts),
-        past_mode=match.recall(memory.mode.astype(float)).astype(jnp.int32),
-        law=_widen_law(present.law), hold=hold, hold_rate=hold_rate,
+        past_mode=past_mode, law=_widen_law(present.law), hold=hold, hold_rate=hold_rate,
     )  # fmt: skip
+
+
+def _together(acts: Bool[Array, " c"], rows: Float[Array, "c rows n"], columns: Array) -> Bool[Array, "c c"]:
+    """Contacts that act on each other: impulses of one move the other, or a third one that does so."""
+    sizes = jnp.where(acts[:, None], jnp.sum(jnp.abs(rows), axis=1), 0.0)
+    moved = jnp.where(acts[:, None], jnp.sum(jnp.abs(columns.reshape(rows.shape)), axis=1), 0.0)
+    together = jnp.where(sizes @ moved.T > 0, 1.0, jnp.eye(len(rows)))
+    for _ in range(math.ceil(math.log2(max(len(rows), 2)))):
+        together = jnp.where(together @ together > 0, 1.0, 0.0)
+    return together > 0
 
 
 def _widen(rows: Array) -> Array:

@@ -12,8 +12,8 @@ from polhode.contact.contact_problem import OPEN, SLIDE, STICK, slip_rows
 from polhode.integrators.implicit._alpha_equations import place_at
 from polhode.integrators.implicit._implicit_differentiation import freeze, with_implicit_derivative
 from polhode.integrators.nonsmooth.alpha_memory import SmoothContacts
-from polhode.integrators.nonsmooth.alpha_place import AlphaPlace, AlphaStep, Contacts, Unknowns, evaluate
-from polhode.integrators.nonsmooth.alpha_stages import CLOSED, Kick, Smooth, accelerate, close_gaps, strike
+from polhode.integrators.nonsmooth.alpha_place import CLOSED, AlphaPlace, AlphaStep, Contacts, Unknowns, evaluate
+from polhode.integrators.nonsmooth.alpha_stages import Kick, Smooth, accelerate, close_gaps, strike
 from polhode.integrators.nonsmooth.contact_identity import Match
 from polhode.integrators.nonsmooth.contact_record import contacts_of, dissipation, size_of
 from polhode.integrators.nonsmooth.long_ways import have_passed, radii_of
@@ -137,7 +137,7 @@ def _advance(step: AlphaStep, last: AlphaRound) -> AlphaRound:
     # Friction that turns a body away from the place of its impact leads rounds to and fro.
     damps = (last.number >= _MODE_ROUNDS) & (last.number % 3 == 2) & (last.change > _SETTLES * last.change_before)
     new = jax.tree.map(lambda n, o: jnp.where(damps, 0.5 * (n + o), n), new, x)
-    new_mode = _narrow(mode, _modes(kick, at.contacts.held), last.number)
+    new_mode = _narrow(mode, _modes(kick, at.contacts), last.number)
     changes = (
         step.h * (new.vdot - x.vdot),
         (new.jump - x.jump) * _inverse(step.h),
@@ -173,13 +173,13 @@ def _modes_before(last: AlphaRound, at: AlphaPlace, match: Match) -> Int[Array, 
     return jnp.where(match.is_old, mode, jnp.where(touches, STICK, OPEN)).astype(jnp.int32)
 
 
-def _modes(kick: Kick, held: Bool[Array, " c"]) -> Int[Array, " c"]:
+def _modes(kick: Kick, contacts: Contacts) -> Int[Array, " c"]:
     """Modes at the end of a step: closed contacts are those that don't leave each other.
 
     Those along coordinates have that of their friction, whether they are at a stop or not.
     """
-    least = least_speed(kick.without)
-    closed = held | (kick.closed & (kick.after[:, 0] <= least))
+    least = least_speed(kick.without, contacts.together)
+    closed = contacts.held | (kick.closed & (kick.after[:, 0] <= least))
     slides = jnp.sqrt(jnp.sum(kick.after[:, slip_rows(kick.after.shape[1])] ** 2, axis=1)) > least
     return jnp.where(closed, jnp.where(slides, SLIDE, STICK), OPEN).astype(jnp.int32)
 

@@ -10,9 +10,8 @@ from jaxtyping import Array, Bool, Float
 from polhode.contact.contact_problem import SLIDE, ContactProblem
 from polhode.contact.solver import solve
 from polhode.integrators.explicit.half_explicit_projection import explicit_rate
-from polhode.integrators.nonsmooth.alpha_place import AlphaPlace, AlphaStep, Contacts, Unknowns, joint_rate
+from polhode.integrators.nonsmooth.alpha_place import CLOSED, AlphaPlace, AlphaStep, Contacts, Unknowns, joint_rate
 from polhode.integrators.nonsmooth.slide_directions import (
-    SlideDirections,
     against,
     can_open,
     least_speed,
@@ -23,9 +22,6 @@ from polhode.integrators.nonsmooth.slide_directions import (
 from polhode.linalg.blocks import apply
 from polhode.spaces.base import Vector
 from polhode.systems.mechanical import Multipliers
-
-CLOSED = 1e-10
-"""Gap, in the unit of length, up to which a contact counts as closed."""
 
 _AT_ONCE = 1e-9
 """A time within which no force stops what slides, for steps of no length."""
@@ -93,7 +89,8 @@ def accelerate(
     held = contacts.held
     # A coordinate is at a stop that it doesn't leave.
     at_stop = (contacts.gap <= CLOSED) & (
-        contacts.slips[:, 0] <= least_speed(contacts.slips) + least_speed(step.h * without)
+        contacts.slips[:, 0]
+        <= least_speed(contacts.slips, contacts.together) + least_speed(step.h * without, contacts.together)
     )
     hold = jnp.where(held & closed, contacts.hold, jnp.where(held, 0.0, -1.0))
     closed = closed & (can_open(rows, contacts.smooth_columns, drag) | ~slides) & (at_stop | ~held)
@@ -182,7 +179,8 @@ def strike(
     before, without = _before(step, contacts), contacts.slips_of(free)
     may_slide = may_slide & ~contacts.held
     along, pressed = contacts.along, past.force[:, 0] > 0
-    on = persistent(may_slide & smooth.slides & pressed, before[:, along], contacts.slips[:, along], without)
+    may_slide = may_slide & smooth.slides & pressed
+    on = persistent(may_slide, before[:, along], contacts.slips[:, along], without, contacts.together)
     drag = _drag(contacts, reference, before)
     sliding = slide(on & can_open(contacts.rows, contacts.columns, drag), drag)
     law = law.at_slips(0.5 * (before + contacts.slips))

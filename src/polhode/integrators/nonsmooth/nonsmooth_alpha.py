@@ -13,9 +13,8 @@ from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
 from polhode.integrators.implicit._alpha_coefficients import Coefficients
 from polhode.integrators.implicit._alpha_equations import Prediction
 from polhode.integrators.nonsmooth.alpha_memory import AlphaMemory
-from polhode.integrators.nonsmooth.alpha_place import AlphaStep
+from polhode.integrators.nonsmooth.alpha_place import CLOSED, AlphaStep
 from polhode.integrators.nonsmooth.alpha_rounds import AlphaRound, iterate
-from polhode.integrators.nonsmooth.alpha_stages import CLOSED
 from polhode.integrators.nonsmooth.contact_identity import identities
 from polhode.integrators.nonsmooth.contact_record import ContactRecord, contacts_of, size_of
 from polhode.integrators.nonsmooth.time_stepper import AbstractTimeStepper, between, without_numbers
@@ -55,7 +54,7 @@ class NonsmoothGeneralizedAlpha(AbstractTimeStepper):
     where κ̄ and P̄ are those of λ̄.
 
     - Order: 2 for q, v, multipliers and P/h in smooth motion, sticking, sliding along curves and rolling included; 1
-      across impacts.
+      across impacts and where sliding turns back.
     - Preserves: gaps and joints to round-off at the ends of steps, positions and velocities; at rest everything. It
       makes no claim of energy: high frequencies lose some, and steps in which contacts change their modes may gain a
       little.

@@ -10,8 +10,10 @@ from jaxtyping import Array, Bool, Float
 from polhode.systems.mechanical.contact_set import ContactLaw
 
 _SLIDES = 1e-8
-"""Speed from which a contact counts as sliding, relative to the largest that contacts would have without impulses."""
+"""Speed from which a contact counts as sliding, relative to the largest that contacts would have without impulses: all
+of them, or those that act on it."""
 
+_ROUND_OFF = 1e-15
 
 FREE_ROUNDS = 4
 
@@ -48,13 +50,17 @@ class SlideDirections(NamedTuple):
 
 
 def persistent(
-    pressed: Bool[Array, " k"], before: Float[Array, "k 2"], after: Float[Array, "k 2"], without: Float[Array, "k rows"]
+    pressed: Bool[Array, " k"],
+    before: Float[Array, "k 2"],
+    after: Float[Array, "k 2"],
+    without: Float[Array, "k rows"],
+    together: Bool[Array, "k k"] | None = None,
 ) -> Bool[Array, " k"]:
     """Which pressed contacts slide at both times, in about the same direction.
 
-    - `without`: relative velocities without impulses.
+    - `without`: relative velocities without impulses. - `together`: which act on each other.
     """
-    least = least_speed(without)
+    least = least_speed(without, together)
     fast = (jnp.sum(before**2, axis=1) > least**2) & (jnp.sum(after**2, axis=1) > least**2)
     return pressed & fast & goes_ahead(before, after)
 
@@ -65,9 +71,17 @@ def goes_ahead(before: Float[Array, "k 2"], after: Float[Array, "k 2"]) -> Bool[
     return (ahead > 0) & (ahead**2 > 0.25 * jnp.sum(before**2, axis=1) * jnp.sum(after**2, axis=1))
 
 
-def least_speed(without: Float[Array, "k rows"]) -> Array:
-    """The speed above which contacts count as sliding, or as leaving each other."""
-    return _SLIDES * jnp.max(jnp.abs(without), initial=0.0)
+def least_speed(without: Float[Array, "k rows"], together: Bool[Array, "k k"] | None = None) -> Array:
+    """The speed above which contacts count as sliding, or as leaving each other.
+
+    Where `together` says which contacts act on each other, others have no part in it but for round-off.
+    """
+    largest = jnp.max(jnp.abs(without), axis=1, initial=0.0)
+    of_all = jnp.max(largest, initial=0.0)
+    if together is None:
+        return _SLIDES * of_all
+    of_each = jnp.max(jnp.where(together, largest[None, :], 0.0), axis=1, initial=0.0)
+    return jnp.maximum(_SLIDES * of_each, _ROUND_OFF * of_all)
 
 
 def can_open(
