@@ -127,7 +127,7 @@ class _Solution(NamedTuple):
 
 def _search(step: Departure, max_rounds: int, tolerance: float) -> Drift:
     first = _place(step, step.v)._replace(impulses=0.5 * step.guess)
-    limit = _ROUND_OFF * _largest(step.q) / jnp.abs(step.h)
+    limit = _gap_noise(step)
 
     def more(last: Drift) -> Array:
         goal = CONVERGED * (1.0 + jnp.max(jnp.abs(last.velocity))) + limit
@@ -184,7 +184,8 @@ def _round(step: Departure, tolerance: float, at: Drift) -> Drift:
         active=at.contacts.gap <= h * reach + CLOSED,
         hold=None if step.contacts.hold is None else 0.5 * h * step.contacts.hold,
     )
-    solution = solve(problem, at.impulses, tolerance)
+    # Shares of redundant contacts, and the friction that comes with them, are not determined by round-off of gaps.
+    solution = solve(problem, at.impulses, tolerance, noise=_gap_noise(step))
     change = change + solution.impulses.reshape(-1) @ columns
     impulses = sliding.complete(solution.impulses)
     size = jax.lax.stop_gradient(jnp.max(jnp.abs(change)))
@@ -217,6 +218,11 @@ def _rows(step: Departure, at: Drift) -> tuple[Float[Array, "k rows n"], Float[A
 
 def _where(pressed: Bool[Array, " k"], lengths: Float[Array, " k"] | None) -> Float[Array, " k"] | None:
     return None if lengths is None else jnp.where(pressed, lengths, 0.0)
+
+
+def _gap_noise(step: Departure) -> Array:
+    """Round-off of positions and gaps, as a velocity."""
+    return _ROUND_OFF * _largest(step.q) / jnp.abs(step.h)
 
 
 def _largest(q: Point) -> Array:
