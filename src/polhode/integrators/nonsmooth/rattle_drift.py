@@ -35,6 +35,9 @@ _SETTLES = 0.7
 _LEAST_PART = 1 / 16
 """Rounds with whole steps of Newton's method; ratio of changes up to which they settle; the least part of a step."""
 
+_NOISE_GROWTH = 4.0
+"""Factor of each further round for the round-off of gaps up to which shares of redundant contacts stay."""
+
 _ROUND_OFF = 8 * jnp.finfo(float).eps
 
 
@@ -82,6 +85,7 @@ class Drift(NamedTuple):
     - `columns`, `moved`: rows of the contacts at its start, and changes of velocity by unit impulses there.
     - `impulses`, `joints`: of the first half. - `slides`: contacts that go on sliding.
     - `change`: what Newton's method would change. - `part`: of which it takes so much, less where it cycles.
+    - `undetermined`: whether shares of redundant contacts were free in a round.
     """
 
     q: Point
@@ -96,6 +100,7 @@ class Drift(NamedTuple):
     change: Array
     part: Array
     solved: Bool[Array, ""]
+    undetermined: Bool[Array, ""]
     number: Int[Array, ""]
 
 
@@ -147,7 +152,7 @@ def _place(step: Departure, v: Vector) -> Drift:
     k, rows, n = columns.shape
     return Drift(
         q, v, momentum, contacts, columns, jnp.zeros((k * rows, n)), jnp.zeros((k, rows)), jnp.zeros(system.m),
-        step.pressed, jnp.asarray(jnp.inf), jnp.ones(()), jnp.asarray(True), jnp.asarray(0),
+        step.pressed, jnp.asarray(jnp.inf), jnp.ones(()), jnp.asarray(True), jnp.asarray(False), jnp.asarray(0),
     )  # fmt: skip
 
 
@@ -185,7 +190,9 @@ def _round(step: Departure, tolerance: float, at: Drift) -> Drift:
         hold=None if step.contacts.hold is None else 0.5 * h * step.contacts.hold,
     )
     # Shares of redundant contacts, and the friction that comes with them, are not determined by round-off of gaps.
-    solution = solve(problem, at.impulses, tolerance, noise=_gap_noise(step))
+    # Each other solution moves what friction carries along, and gaps with it: the round-off that counts grows.
+    grows = jnp.where(at.undetermined, jnp.maximum(at.number - _FREE_ROUNDS, 0), 0)
+    solution = solve(problem, at.impulses, tolerance, noise=_gap_noise(step) * _NOISE_GROWTH**grows)
     change = change + solution.impulses.reshape(-1) @ columns
     impulses = sliding.complete(solution.impulses)
     size = jax.lax.stop_gradient(jnp.max(jnp.abs(change)))
@@ -199,6 +206,7 @@ def _round(step: Departure, tolerance: float, at: Drift) -> Drift:
         change=size,
         part=part,
         solved=solution.solved,
+        undetermined=at.undetermined | ~solution.determined,
         slides=on,
         number=at.number + 1,
     )
