@@ -128,9 +128,7 @@ def _size(problem: UnitProblem) -> Array:
     return jnp.where(alone > 0, alone, 1.0)
 
 
-def _search(
-    problem: UnitProblem, start: Impulses, size: Array, tolerance: float, keep: Array | float
-) -> Search:
+def _search(problem: UnitProblem, start: Impulses, size: Array, tolerance: float, keep: Array | float) -> Search:
     """A solution; `size`: of impulses, to which residuals are relative."""
     start = jnp.where(jnp.isfinite(start), start, 0.0)
     goal, floor = tolerance * size, _ROUND_OFF * size
