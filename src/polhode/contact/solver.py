@@ -85,20 +85,27 @@ SAME = 1e-13
 
 
 def solve(
-    problem: ContactProblem, guess: Float[Array, "k rows"], tolerance: float = 1e-10, keep: Array | float = SAME
+    problem: ContactProblem,
+    guess: Float[Array, "k rows"],
+    tolerance: float = 1e-10,
+    keep: Array | float = SAME,
+    noise: Array | float = 0.0,
 ) -> ContactSolution:
     """The impulses of a contact problem, with derivatives at fixed modes with respect to all of its numbers.
 
     - `guess`: impulses to begin with, those of the step before or zeros. - `tolerance`: of `ContactSolution.residual`.
     - `keep`: residual with which the guess is the solution, at most that which all rounds may leave. Of problems that
       have several, or none but for round-off, another search may find another one.
+    - `noise`: round-off of relative velocities, up to which the guess is the solution as well.
     """
     k, rows = problem.active.shape[0], problem.rows
     unit, scale = unit_problem(problem)
-    keep = jnp.minimum(keep, _BLURRED)
+    size = _size(jax.lax.stop_gradient(unit))
+    blur = jnp.max(jnp.abs(jnp.sqrt(unit.softness) * unit.step * scale * noise), initial=0.0) / size
+    keep = jnp.minimum(jnp.maximum(keep, jax.lax.stop_gradient(blur)), _BLURRED)
     start = jnp.where(unit.present, guess / jnp.where(unit.present, scale, 1.0), 0.0)
     fixed: UnitProblem = jax.lax.stop_gradient(unit)
-    search, size = _search(fixed, jax.lax.stop_gradient(start), tolerance, keep)
+    search = _search(fixed, jax.lax.stop_gradient(start), size, tolerance, keep)
     z = _implicit(unit.matrix, unit.velocity, unit.least, unit.hold, search.z, fixed)
     w, goal = velocities(fixed, search.z), jnp.maximum(_goal(search, tolerance, _BLURRED), keep) * size
     return ContactSolution(
@@ -112,14 +119,18 @@ def solve(
     )
 
 
-def _search(problem: UnitProblem, start: Impulses, tolerance: float, keep: Array | float) -> tuple[Search, Array]:
-    """A solution, and the size of impulses to which its residual is relative."""
-    start = jnp.where(jnp.isfinite(start), start, 0.0)
+def _size(problem: UnitProblem) -> Array:
+    """The size of impulses to which residuals are relative."""
     # Of rows with small coefficients, in the units of all others: what stops them alone is many times what may act.
     coefficients = jnp.sqrt(problem.softness)
-    alone = jnp.max(jnp.abs(coefficients * problem.step * problem.velocity.reshape(start.shape)), initial=0.0)
+    alone = jnp.max(jnp.abs(coefficients * problem.step * problem.velocity.reshape(coefficients.shape)), initial=0.0)
     alone = jnp.maximum(alone, jnp.max(jnp.abs(problem.least), initial=0.0))
-    size = jnp.where(alone > 0, alone, 1.0)
+    return jnp.where(alone > 0, alone, 1.0)
+
+
+def _search(problem: UnitProblem, start: Impulses, size: Array, tolerance: float, keep: Array | float) -> Search:
+    """A solution; `size`: of impulses, to which residuals are relative."""
+    start = jnp.where(jnp.isfinite(start), start, 0.0)
     goal, floor = tolerance * size, _ROUND_OFF * size
     table = [jnp.asarray(column) for column in zip(*_ROUNDS, strict=True)]
     # Without any, smoothed laws are the laws themselves.
@@ -160,7 +171,7 @@ def _search(problem: UnitProblem, start: Impulses, tolerance: float, keep: Array
         return count + 1, best._replace(iterations=end.iterations, determined=determined), z
 
     _, search, _ = jax.lax.while_loop(more, attempt, (jnp.asarray(0), Search.begin(start, rest(start), 1.0, 0), start))
-    return search, size
+    return search
 
 
 def _goal(search: Search, tolerance: float, undetermined: float) -> Array:

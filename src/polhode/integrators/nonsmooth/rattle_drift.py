@@ -35,6 +35,9 @@ _SETTLES = 0.7
 _LEAST_PART = 1 / 16
 """Rounds with whole steps of Newton's method; ratio of changes up to which they settle; the least part of a step."""
 
+_NOISE_GROWTH = 4.0
+"""Factor of each further round for the round-off of gaps up to which shares of redundant contacts stay."""
+
 _ROUND_OFF = 8 * jnp.finfo(float).eps
 
 
@@ -82,6 +85,7 @@ class Drift(NamedTuple):
     - `columns`, `moved`: rows of the contacts at its start, and changes of velocity by unit impulses there.
     - `impulses`, `joints`: of the first half. - `slides`: contacts that go on sliding.
     - `change`: what Newton's method would change. - `part`: of which it takes so much, less where it cycles.
+    - `undetermined`: whether shares of redundant contacts were free in a round.
     """
 
     q: Point
@@ -96,6 +100,7 @@ class Drift(NamedTuple):
     change: Array
     part: Array
     solved: Bool[Array, ""]
+    undetermined: Bool[Array, ""]
     number: Int[Array, ""]
 
 
@@ -127,7 +132,7 @@ class _Solution(NamedTuple):
 
 def _search(step: Departure, max_rounds: int, tolerance: float) -> Drift:
     first = _place(step, step.v)._replace(impulses=0.5 * step.guess)
-    limit = _ROUND_OFF * _largest(step.q) / jnp.abs(step.h)
+    limit = _gap_noise(step)
 
     def more(last: Drift) -> Array:
         goal = CONVERGED * (1.0 + jnp.max(jnp.abs(last.velocity))) + limit
@@ -147,7 +152,7 @@ def _place(step: Departure, v: Vector) -> Drift:
     k, rows, n = columns.shape
     return Drift(
         q, v, momentum, contacts, columns, jnp.zeros((k * rows, n)), jnp.zeros((k, rows)), jnp.zeros(system.m),
-        step.pressed, jnp.asarray(jnp.inf), jnp.ones(()), jnp.asarray(True), jnp.asarray(0),
+        step.pressed, jnp.asarray(jnp.inf), jnp.ones(()), jnp.asarray(True), jnp.asarray(False), jnp.asarray(0),
     )  # fmt: skip
 
 
@@ -184,7 +189,10 @@ def _round(step: Departure, tolerance: float, at: Drift) -> Drift:
         active=at.contacts.gap <= h * reach + CLOSED,
         hold=None if step.contacts.hold is None else 0.5 * h * step.contacts.hold,
     )
-    solution = solve(problem, at.impulses, tolerance)
+    # Shares of redundant contacts, and the friction that comes with them, are not determined by round-off of gaps.
+    # Each other solution moves what friction carries along, and gaps with it: the round-off that counts grows.
+    grows = jnp.where(at.undetermined, jnp.maximum(at.number - _FREE_ROUNDS, 0), 0)
+    solution = solve(problem, at.impulses, tolerance, noise=_gap_noise(step) * _NOISE_GROWTH**grows)
     change = change + solution.impulses.reshape(-1) @ columns
     impulses = sliding.complete(solution.impulses)
     size = jax.lax.stop_gradient(jnp.max(jnp.abs(change)))
@@ -198,6 +206,7 @@ def _round(step: Departure, tolerance: float, at: Drift) -> Drift:
         change=size,
         part=part,
         solved=solution.solved,
+        undetermined=at.undetermined | ~solution.determined,
         slides=on,
         number=at.number + 1,
     )
@@ -217,6 +226,11 @@ def _rows(step: Departure, at: Drift) -> tuple[Float[Array, "k rows n"], Float[A
 
 def _where(pressed: Bool[Array, " k"], lengths: Float[Array, " k"] | None) -> Float[Array, " k"] | None:
     return None if lengths is None else jnp.where(pressed, lengths, 0.0)
+
+
+def _gap_noise(step: Departure) -> Array:
+    """Round-off of positions and gaps, as a velocity."""
+    return _ROUND_OFF * _largest(step.q) / jnp.abs(step.h)
 
 
 def _largest(q: Point) -> Array:

@@ -140,7 +140,7 @@ def _search(arrival: Arrival, max_rounds: int, tolerance: float) -> Kick:
 def _round(at: Arrival, tolerance: float, last: Kick) -> Kick:
     step, contacts = at.step, at.drift.contacts
     system, h, law = step.system, step.h, step.system.contact_set.law
-    n, end, (v, guess) = system.n, step.t + step.h, last.x
+    n, rows, end, (v, guess) = system.n, contacts.rows.shape[1], step.t + step.h, last.x
     force = balance.loads(system, end, at.drift.q, v)
     missing = at.momentum + 0.5 * h * force - apply(at.mass, v, n)
     rate = -apply(at.joints, v, system.m) - at.rate if system.m else at.rate
@@ -155,10 +155,13 @@ def _round(at: Arrival, tolerance: float, last: Kick) -> Kick:
     # friction of the first half would be left without what presses.
     slides = last.slides & (guess[:, 0] >= first[:, 0])
     base = jnp.where(slides[:, None], first, 0.0)
-    approach, bounces = _approach(at, last, free, moved)
+    approach, slope, bounces = _approach(at, last, free, moved)
     pushed = free + base.reshape(-1) @ moved
     target = _slips(contacts, pushed)
-    target = target.at[:, 0].add(jnp.where(bounces, law.restitution * approach, 0.0))
+    own = jnp.sum(contacts.rows[:, 0] * moved.reshape(contacts.rows.shape)[:, 0], axis=1)
+    slope = _bound_slope(jnp.where(bounces, law.restitution, 0.0)[:, None] * slope, own)
+    rebound = jnp.where(bounces, law.restitution * approach, 0.0) - slope @ (guess - base)[:, 0]
+    target = target.at[:, 0].add(rebound)
     along = slip_rows(target.shape[1])
     # Rows at the start are those of bodies apart: an impact begins with slips where it is.
     slips = jnp.where(step.pressed[:, None], at.before, _slips(contacts, free))[:, along]
@@ -167,7 +170,7 @@ def _round(at: Arrival, tolerance: float, last: Kick) -> Kick:
     now = _slips(contacts, v)
     law = law.at_slips(jnp.where(slides[:, None], now, 0.5 * (at.before + now)))
     problem = ContactProblem(
-        delassus=flat @ moved.T,
+        delassus=(flat @ moved.T).at[::rows, ::rows].add(slope),
         velocity=target.reshape(-1),
         friction=law.friction,
         drilling=law.drilling,
@@ -190,8 +193,8 @@ def _round(at: Arrival, tolerance: float, last: Kick) -> Kick:
 
 def _approach(
     at: Arrival, last: Kick, free: Vector, moved: Float[Array, "k_rows n"]
-) -> tuple[Float[Array, " k"], Bool[Array, " k"]]:
-    """Normal velocities with which contacts arrive, and which of them bounce.
+) -> tuple[Float[Array, " k"], Float[Array, "k k"], Bool[Array, " k"]]:
+    """Normal velocities with which contacts arrive, their derivatives by normal impulses, and which of them bounce.
 
     Steps move bodies up to the surface and not beyond, and impulses act at two places of it, so the energy at the end
     of a step is not that of an impact. Velocities before impacts are those for which impulses P change the energy of
@@ -206,12 +209,24 @@ def _approach(
     alone = _alone(drift.contacts.rows[:, 0], moved, without, own + excess * _shares(at, arrives, first))
     normal = last.x.impulses[:, 0]
     pressing = arrives & (normal > 0) & (last.number > 0)
-    share = excess * _shares(at, pressing, normal)
-    together = without + 2 * (own + share) / jnp.where(pressing, normal, 1.0)
+    total = jnp.sum(jnp.where(at.mates & pressing, normal, 0.0), axis=1)
+    total, alike = jnp.where(total > 0, total, 1.0), jnp.where(pressing, normal, 1.0)
+    together = without + 2 * (own / alike + excess / total)
+    slope = -2 * (jnp.diag(own / alike**2) + jnp.where(at.mates & pressing, (excess / total**2)[:, None], 0.0))
+    slope = jnp.where((pressing & (together < 0))[:, None], slope, 0.0)
     approach = jnp.minimum(jnp.where(arrives, jnp.where(pressing, together, alone), before), 0.0)
     # A bounce that ends within the step is none.
     short = -2 * law.restitution * alone <= jnp.abs(without - before)
-    return approach, arrives & ~short & ~last.quiet
+    return approach, slope, arrives & ~short & ~last.quiet
+
+
+def _bound_slope(slope: Float[Array, "k k"], own: Float[Array, " k"]) -> Float[Array, "k k"]:
+    """Derivatives of velocities by impulses, at most half of the reciprocal effective masses where they lower these.
+
+    With more, problems would have several solutions or none.
+    """
+    lowers = jnp.sum(jnp.maximum(-slope, 0.0), axis=1)
+    return slope * jnp.where(lowers > 0.5 * own, 0.5 * own / jnp.where(lowers > 0, lowers, 1.0), 1.0)[:, None]
 
 
 def _before(at: Arrival, normal: Float[Array, " k"], free: Vector) -> Float[Array, "k rows"]:
