@@ -106,6 +106,23 @@ def test_heights_after_a_bounce_and_their_derivatives_are_exact(restitution):
     np.testing.assert_allclose(jax.jacrev(lambda x: bouncing(*x))(x), exact, atol=1e-9)
 
 
+@pytest.mark.exhaustive
+def test_what_a_bounce_takes_is_what_the_energy_loses():
+    """A ball whose moments of inertia differ: gyroscopic forces turn its spin within the step of a bounce."""
+    inertia = np.array([0.012, 0.03, 0.021])
+    model = on_floor(
+        ph.shapes.Sphere(0.15), mass=1.5, inertia=inertia, position=(0, 0, 0.3), velocity=(-0.8, 0.6, -1.0),
+        angular_velocity=(7, 3, -5), friction=0.4, restitution=0.7,
+    )  # fmt: skip
+    run = ph.simulate(model.problem("SO3xR3", t1=0.7, h=0.01), "moreau")
+    ball, taken = run.bodies["body"], run.dissipated
+    kinetic = 0.75 * np.sum(ball.velocity**2, axis=1) + 0.5 * ball.angular_velocity**2 @ inertia
+    energy = kinetic + 1.5 * G * ball.position[:, 2]
+    assert taken["impact"][-1] > 0.3 * energy[0]
+    assert taken["sliding"][-1] > 0.05 * energy[0]
+    np.testing.assert_allclose(energy + taken["impact"] + taken["sliding"], energy[0], rtol=1e-10)
+
+
 # --- units ------------------------------------------------------------------------------------------------------------
 
 

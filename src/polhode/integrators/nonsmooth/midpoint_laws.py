@@ -108,11 +108,11 @@ def pose_problem(
     sliding: SlideDirections,
     columns: Float[Array, "k_rows n"],
     jammed: Bool[Array, " k"],
-) -> tuple[ContactProblem, Float[Array, "k rows"], Float[Array, "k rows"]]:
+) -> tuple[ContactProblem, Float[Array, "k rows"]]:
     """The contact problem of a round, for sums of impulses of this step and those of impacts that it completes.
 
-    With the latter, and with the velocities that a located impact begins with. Laws of friction hold for the sum: where
-    the slip reverses within an impact, they would give another one for parts.
+    With the latter. Laws of friction hold for the sum: where the slip reverses within an impact, they would give
+    another one for parts.
 
     `jammed` contacts only stop, at the velocity of rest, which all laws allow.
     """
@@ -151,7 +151,7 @@ def pose_problem(
         hold=None if step.contacts.hold is None else h * step.contacts.hold,
         smoothing=step.smoothing,
     )
-    return problem, first_part, hit
+    return problem, first_part
 
 
 def spread_jams(jammed: Bool[Array, " k"], misses: Bool[Array, " k"], problem: ContactProblem) -> Bool[Array, " k"]:

@@ -32,12 +32,14 @@ class Impact(eqx.Module):
 
     - `here`: its contacts. - `delay`: its time, from the middle of the step; zero for all others.
     - `waits`: contacts that will bounce in the next step, so that they don't in this one. - `instant`: of the first.
+    - `loads`: forces of a body at rest in the middle of the step, which work along what the delay shifts.
     """
 
     here: Bool[Array, " k"]
     delay: Float[Array, " k"]
     waits: Bool[Array, " k"]
     instant: Array
+    loads: Vector
 
 
 class MidpointStep(eqx.Module):

@@ -183,7 +183,8 @@ class Moreau(AbstractTimeStepper):
             system, at, h, state, middle, system.mass(at, middle), system.jacobian(at, middle),
             contacts=present.kinematics, law=present.law, bend=bend, turn=turn,
             closed=touch_tolerance(h, middle, present.kinematics, v), pressed=went_on, first_part=first_part,
-            impact=without_impact(len(bend)), smoothing=jnp.asarray(self.smoothing) if self.smoothing else None,
+            impact=without_impact(len(bend), system.n),
+            smoothing=jnp.asarray(self.smoothing) if self.smoothing else None,
         )  # fmt: skip
         return locate_impact(step, present), present, labels, guess
 
@@ -226,7 +227,7 @@ class Moreau(AbstractTimeStepper):
         response = respond(step, free.factors, closed.acts)
         sliding = slide_directions(step, last, free.velocity, response.moved)
         columns = sliding.combine(response.moved)
-        problem, first_part, hit = pose_problem(step, free.velocity, closed, sliding, columns, last.jammed)
+        problem, first_part = pose_problem(step, free.velocity, closed, sliding, columns, last.jammed)
         solution = solve(problem, last.place.contacts + first_part, self.tolerance, last.keep)
         own = solution.impulses - first_part
         velocity = free.velocity + own.reshape(-1) @ columns
@@ -234,8 +235,8 @@ class Moreau(AbstractTimeStepper):
         damps = (last.number >= STEADY_ROUNDS) & (last.number % 3 == 2)
         velocity = jnp.where(damps, 0.5 * (velocity + last.x.velocity), velocity)
         impulses = sliding.complete(own)
-        here = step.impact_rows
-        shift = jnp.where(here, step.impact.delay[:, None] * impulses, 0.0).reshape(-1) @ response.moved
+        delay = jnp.where(step.impact_rows, step.impact.delay[:, None], 0.0)
+        shift = (delay * impulses).reshape(-1) @ response.moved
         joints = free.joints + impulses.reshape(-1) @ response.shares
         # Another round has the law at the end of the step alone; if that has none, others have it without bounces.
         size, change = step.norm(v0) + step.norm(free.velocity - v0), step.norm(velocity - last.x.velocity)
@@ -247,9 +248,9 @@ class Moreau(AbstractTimeStepper):
         # Where directions of friction don't settle, as of slow sliding, the law at the end of the step takes over.
         doubtful = (last.number >= FREE_ROUNDS) & (last.number < STEADY_ROUNDS)
         settles = ~doubtful | (change <= SETTLES * last.change)
-        gained = (problem.delassus @ impulses.reshape(-1)).reshape(k, rows)
-        before, after = step.slips(v0), step.slips(velocity)
-        place = StepImpulses(impulses, joints, jnp.where(here, hit, before), jnp.where(here, hit + gained, after))
+        # Loads work along the shift as well. Gyroscopic forces don't, though they change the velocity of an impact.
+        lost = delay * (response.moved @ step.impact.loads).reshape(k, rows)
+        place = StepImpulses(impulses, joints, step.slips(v0) + lost, step.slips(velocity) + lost)
         end = End(velocity, shift, _read(step, joints))
         # From what solves nothing no round should begin.
         end, place = jax.tree.map(lambda new, old: jnp.where(again, old, new), (end, place), (last.x, last.place))

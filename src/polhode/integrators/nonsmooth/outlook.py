@@ -129,10 +129,10 @@ def locate_impact(step: MidpointStep, present: PresentContacts) -> MidpointStep:
     return dataclasses.replace(step, contacts=step.contacts._replace(rows=rows, drift=drift), impact=impact)
 
 
-def without_impact(k: int) -> Impact:
-    """None."""
+def without_impact(k: int, n: int) -> Impact:
+    """None of k contacts of a system of n velocities."""
     none = jnp.zeros(k, bool)
-    return Impact(none, jnp.zeros(k), none, jnp.zeros(()))
+    return Impact(none, jnp.zeros(k), none, jnp.zeros(()), jnp.zeros(n))
 
 
 def _locate(
@@ -163,7 +163,9 @@ def _locate(
     here = due & (delay <= first + _AT_ONCE * h) & (there.feature == step.contacts.feature)
     rows = jnp.where(here[:, None, None], there.rows, step.contacts.rows)
     drift = jnp.where(here[:, None], there.drift, step.contacts.drift)
-    return rows, drift, Impact(here, jnp.where(here, delay, 0.0), alone & ~due, jnp.where(jnp.any(here), instant, 0.0))
+    loads = system.force(step.t, step.middle, jnp.zeros_like(v))
+    instant = jnp.where(jnp.any(here), instant, 0.0)
+    return rows, drift, Impact(here, jnp.where(here, delay, 0.0), alone & ~due, instant, loads)
 
 
 def _is_disturbed(
