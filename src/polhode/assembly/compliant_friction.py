@@ -36,8 +36,11 @@ def build_friction(layout: AbstractLayout, elements: Sequence[PlacedElement]) ->
             names += [part.grip_name] * element.grip_count
             friction += [element.friction_coefficients] * element.grip_count
     none = jnp.zeros(len(names))
-    law = ContactLaw(jnp.stack(friction), none, none, bounces=False)
-    return CompliantFriction(groups=tuple(groups), law=law, names=tuple(names))
+    both = jnp.stack(friction)
+    largest = jnp.max(both, axis=1)
+    shares = both / jnp.where(largest > 0, largest, 1.0)[:, None]
+    law = ContactLaw(shares, none, none, bounces=False)
+    return CompliantFriction(groups=tuple(groups), law=law, coefficients=largest, names=tuple(names))
 
 
 def has_exact_friction(model: ModelParts) -> bool:

@@ -64,7 +64,8 @@ def _along(contacts: JointContacts) -> list[dict[str, Any]]:
 
 
 def _grips(friction: CompliantFriction) -> list[dict[str, Any]]:
-    names, coefficients = [name._asdict() for name in friction.names], friction.law.friction
+    names = [name._asdict() for name in friction.names]
+    coefficients = friction.coefficients[:, None] * friction.law.friction
     if not checks.is_concrete(coefficients):
         return names
     each = zip(names, np.asarray(coefficients).tolist(), strict=True)

@@ -81,9 +81,11 @@ def _against_contacts(method: AbstractIntegrator, system: AbstractSystem) -> str
             "the method has no contacts with friction"
         )
     if system.has_holds and not method.takes_holds:
+        return "joints of it have rigid stops or dry friction, and the method takes contacts of shapes alone"
+    if system.has_grips and not method.takes_grips:
         return (
-            "joints of it have rigid stops or dry friction, or compliant contacts exact friction, and the method takes "
-            "rigid contacts of shapes alone"
+            "friction of its compliant contacts is exact, and the method takes regularised friction, with a "
+            "`slip_speed`"
         )
     if system.has_bearings and not method.takes_bearings:
         return "friction of its joints grows with their forces (`load_factor`), which `moreau` alone takes"

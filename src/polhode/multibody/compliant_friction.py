@@ -36,11 +36,13 @@ class CompliantFriction(AbstractContactSet):
 
     Each is a contact without a gap, with an empty row in the place of the normal one: N is a force of the system.
 
-    - `groups`: the elements of these contacts.
+    - `groups`: the elements of these contacts. - `coefficients`: the larger coefficient of each point; `law` has both
+      in parts of it.
     """
 
     groups: tuple[ForceGroup, ...]
     law: ContactLaw
+    coefficients: Float[Array, " k"]
     names: tuple[GripName, ...] = eqx.field(static=True)
 
     @property
@@ -78,7 +80,7 @@ class CompliantFriction(AbstractContactSet):
         rows = jnp.concatenate((jnp.zeros_like(along[:, :1]), along), axis=1)
         drift = jnp.concatenate((jnp.zeros_like(drift[:, :1]), drift), axis=1)
         feature = jnp.zeros(self.count, jnp.int32)
-        return ContactKinematics(self.gaps(system, t, q), rows, drift, feature, (), _join(grips).push)
+        return ContactKinematics(self.gaps(system, t, q), rows, drift, feature, (), self.coefficients * _join(grips).push)
 
     def slips(self, system: Any, t: Array, q: Point, v: Vector) -> Float[Array, "k rows"]:
         del t

@@ -125,7 +125,11 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
 
     @property
     def has_holds(self) -> bool:
-        return any(part is not None for part in (self.joint_contacts, self.pivot_contacts, self.compliant_friction))
+        return self.joint_contacts is not None or self.pivot_contacts is not None
+
+    @property
+    def has_grips(self) -> bool:
+        return self.compliant_friction is not None
 
     @property
     def has_bearings(self) -> bool:
