@@ -80,7 +80,8 @@ class CompliantFriction(AbstractContactSet):
         rows = jnp.concatenate((jnp.zeros_like(along[:, :1]), along), axis=1)
         drift = jnp.concatenate((jnp.zeros_like(drift[:, :1]), drift), axis=1)
         feature = jnp.zeros(self.count, jnp.int32)
-        return ContactKinematics(self.gaps(system, t, q), rows, drift, feature, (), self.coefficients * _join(grips).push)
+        bounds = self.coefficients * _join(grips).push
+        return ContactKinematics(self.gaps(system, t, q), rows, drift, feature, (), bounds)
 
     def slips(self, system: Any, t: Array, q: Point, v: Vector) -> Float[Array, "k rows"]:
         del t

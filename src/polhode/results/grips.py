@@ -27,9 +27,9 @@ class GripPlaces(AbstractComputation):
     system: MultibodySystem
     readings: None
     axes: ClassVar = {
-        "grip_pushes": ("grip",),
-        "grip_points": ("grip", "xyz"),
-        "grip_directions": ("grip", "direction", "xyz"),
+        "grip_places.grip_pushes": ("grip",),
+        "grip_places.grip_points": ("grip", "component"),
+        "grip_places.grip_directions": ("grip", "contact_direction", "component"),
     }
     saved_by = "save=[polhode.results.GripResults.points]"
 
