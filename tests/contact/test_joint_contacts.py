@@ -361,3 +361,13 @@ def test_stops_take_room_as_they_come_near() -> None:
     assert sorted(present.number.tolist()) == [1, 4]
     np.testing.assert_allclose(present.kinematics.gap, 0.0, atol=2e-3)
     np.testing.assert_array_equal(present.left_out, contacts.gaps(problem.system, 0.0, last)[7])
+
+
+def test_dry_friction_of_a_hinge_by_rattle():
+    # Zeros of forces of contacts that have opened took the first half of each step's friction with them.
+    model = ph.Model()
+    wheel = model.add_body(mass=1.0, inertia=(1, 1, 1), angular_velocity=(0, 0, 2.0), name="wheel")
+    hinge = model.add(ph.joints.Revolute(model.ground, wheel, point=(0, 0, 0), axis=(0, 0, 1), name="hinge"))
+    model.add(ph.forces.JointFriction(hinge, friction=1.0))
+    run = ph.simulate(model.problem(t1=1.0), "rattle", h=1e-2)
+    assert run.joints["hinge"].angle[-1] == pytest.approx(1.5, abs=1e-12)

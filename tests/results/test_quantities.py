@@ -11,6 +11,7 @@ from test_results import pendulum
 import polhode as ph
 from polhode.results import BodyResults, ContactResults, ForceResults, JointResults, Quantity
 from polhode.results.declarations import QUANTITIES, axes, kinds
+from polhode.results.grips import GripResults
 from polhode.results.joint_contacts import JointContactResults
 from polhode.results.pivots import PivotResults
 from polhode.results.quantity import declarations
@@ -163,7 +164,7 @@ def test_declarations_say_what_is_needed():
         assert set(quantity.arrays) <= set(axes()), quantity.name
     assert kinds()["joint_moments"] == "moment"
     assert "joint_efforts" not in kinds()
-    classes = BodyResults, JointResults, ForceResults, ContactResults, JointContactResults, PivotResults
+    classes = BodyResults, JointResults, ForceResults, ContactResults, JointContactResults, GripResults, PivotResults
     assert list(QUANTITIES) == [each for results in classes for each in declarations(results)]
 
 

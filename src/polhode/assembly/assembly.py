@@ -13,6 +13,7 @@ import numpy as np
 from polhode import checks
 from polhode.assembly.absolute_assembly import AbsoluteLayout
 from polhode.assembly.compliant_contacts import compliant_contacts
+from polhode.assembly.compliant_friction import build_friction, has_exact_friction
 from polhode.assembly.contact_choice import build_contact_set
 from polhode.assembly.coordinate_layout import AbstractLayout, PlacedElement
 from polhode.assembly.counted_angles import TurnRegister
@@ -114,6 +115,12 @@ def _refuse_contacts(model: ModelParts, formulation: str) -> None:
         raise ValueError(
             f"Rods of the model touch rods, and {short_repr(formulation)} takes their contacts with bodies only. Take "
             "absolute coordinates on Lie groups, such as 'SE3'."
+        )
+    if formulation in (livens.LIVENS, SEPARABLE) and has_exact_friction(model):
+        raise ValueError(
+            f"Friction of compliant contacts is exact, and {formulation!r} takes regularised friction only: give "
+            "`slip_speed`, over which it builds up. Or take joint or absolute coordinates on Lie groups, such as "
+            "'minimal' or 'SE3'."
         )
     if formulation in (livens.LIVENS, SEPARABLE) and has_rigid_contacts(model):
         raise ValueError(
@@ -226,7 +233,7 @@ def _build(
     joints, labels = group_joints(layout, elements, dropped, register)
     forces = group_forces(layout, elements, register)
     joint_contacts, pivots = build_joint_contacts(model, layout, register), build_pivots(model, layout)
-    shape_contacts = build_contact_set(model, layout)
+    shape_contacts, compliant_friction = build_contact_set(model, layout), build_friction(layout, elements)
     check_pivots(pivots, shape_contacts)
     counter = register.counter()
     turns = 0 if counter is None else counter.count
@@ -247,6 +254,7 @@ def _build(
         shape_contacts=shape_contacts,
         joint_contacts=joint_contacts,
         pivot_contacts=pivots,
+        compliant_friction=compliant_friction,
     )
 
 

@@ -12,6 +12,7 @@ from polhode.assembly.rod_contacts import rod_contact_names
 from polhode.contact.distances import slots as points_of
 from polhode.contact.shape_contacts import ShapeContacts
 from polhode.contact.sparse.listed_contacts import ListedContacts
+from polhode.multibody.compliant_friction import CompliantFriction
 from polhode.multibody.joint_contacts import JointContacts
 from polhode.multibody.system import MultibodySystem
 
@@ -25,7 +26,9 @@ def contact_metadata(model: ModelParts, system: MultibodySystem) -> dict[str, An
     - `joints`: labels of the multipliers of joints, which come first.
     - `count`, `rows`: number of contact points, and of rows of each.
     - `pairs`: bodies, shapes, name of the rule, first point and number of points, and numbers of the law.
-    - `pivots`: friction of joints that turn in several directions, which comes after the points: joint in words, and
+    - `grips`: points of compliant contacts with exact friction, which come next: name of the contact, both
+      sides, coefficients.
+    - `pivots`: friction of joints that turn in several directions, which comes after these: joint in words, and
       name of the part of the model.
     - `along`: stops and dry friction of joints, which come last: the coordinate in words, names of the
       parts of the model, and joint, coordinate and ratio of each term of the coordinate.
@@ -48,7 +51,8 @@ def contact_metadata(model: ModelParts, system: MultibodySystem) -> dict[str, An
     pairs = [] if contacts is None else _pairs(contacts)
     along = {} if system.joint_contacts is None else {"along": _along(system.joint_contacts)}
     pivots = {} if system.pivot_contacts is None else {"pivots": [n._asdict() for n in system.pivot_contacts.names]}
-    return {"contacts": {**sizes, "pairs": pairs, **pivots, **along}, **compliant}
+    grips = {} if system.compliant_friction is None else {"grips": _grips(system.compliant_friction)}
+    return {"contacts": {**sizes, "pairs": pairs, **grips, **pivots, **along}, **compliant}
 
 
 def _along(contacts: JointContacts) -> list[dict[str, Any]]:
@@ -57,6 +61,15 @@ def _along(contacts: JointContacts) -> list[dict[str, Any]]:
          "is_angle": name.is_angle}
         for name in contacts.names
     ]  # fmt: skip
+
+
+def _grips(friction: CompliantFriction) -> list[dict[str, Any]]:
+    names = [name._asdict() for name in friction.names]
+    coefficients = friction.coefficients[:, None] * friction.law.friction
+    if not checks.is_concrete(coefficients):
+        return names
+    each = zip(names, np.asarray(coefficients).tolist(), strict=True)
+    return [{**name, "friction": numbers} for name, numbers in each]
 
 
 def _pairs(contacts: ShapeContacts) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from jaxtyping import Array
 from polhode import checks
 from polhode.assembly.absolute_assembly import WithoutInertia
 from polhode.assembly.assembly import AssembledSystem
+from polhode.assembly.compliant_friction import has_exact_friction
 from polhode.assembly.joint_contacts import has_bearings, has_joint_contacts
 from polhode.assembly.mixed_assembly import ABSOLUTE
 from polhode.assembly.rule_table import has_rigid_contacts
@@ -214,7 +215,7 @@ def _candidates(model: ModelParts, method: AbstractIntegrator | None) -> list[_C
     joint = _Candidate(MINIMAL, "", MultibodySystem)
     absolute = _Candidate(ABSOLUTE, against or "absolute coordinates", MultibodySystem)
     usual = [absolute, joint] if against else [joint, absolute]
-    if method is None or has_rigid_contacts(model) or has_joint_contacts(model):
+    if method is None or has_rigid_contacts(model) or has_joint_contacts(model) or has_exact_friction(model):
         return usual
     special = (_Candidate(LIVENS, "", LivensMultibody), _Candidate(SEPARABLE, "", SeparableMultibody))
     own = [one._replace(reason="the coordinates that the method takes") for one in special]

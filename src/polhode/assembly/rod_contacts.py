@@ -58,6 +58,8 @@ def check_rod_rule(model: ModelParts, rule: ContactRule) -> None:
         if isinstance(end, Rod):
             _check_rod(model, end)
     _check_law(rule)
+    if isinstance(rule.first, Rod) and isinstance(rule.second, Rod):
+        _check_between_rods(rule)
     if rule.surface_velocity is not None:
         raise ValueError(
             f"Contacts of rods have no `surface_velocity`, got {short_repr(rule.surface_velocity)}: move the body with "
@@ -78,10 +80,18 @@ def _check_rod(model: ModelParts, rod: Rod) -> None:
         raise ValueError(f"{rod!r} has sections of unknown radius: give `radius=` to `add_rod`, for contact.")
 
 
+def _check_between_rods(rule: ContactRule) -> None:
+    if rule.slip_speed is None and not checks.is_zero(rule.friction):
+        raise ValueError(
+            f"Friction between rods, here {short_repr(rule.friction)}, needs `slip_speed`: the speed over which it "
+            "builds up, and with which loads creep. Take a thousandth of usual speeds, or friction=0."
+        )
+
+
 def _check_law(rule: ContactRule) -> None:
     if rule.law != "compliant":
         raise ValueError(
-            "Rods touch by law='compliant', with a `stiffness` per length of the rod. For exact laws, law='rigid', "
+            "Rods touch by law='compliant', with a `stiffness` per length of the rod. For law='rigid' "
             "give their nodes shapes, `node.add_shape(polhode.shapes.Sphere(…))` for each of `rod.nodes`, and let "
             "these touch."
         )
@@ -167,8 +177,9 @@ def _contact(pair: RodShapePair, e: int, gravity: Any) -> RodShapeContact:
     tips = None if tips is None else jnp.stack([jnp.asarray(tip, float) for tip in tips])
     shape, mass = plain_shape(pair.shape), rod.sections[e].mass
     return RodShapeContact(
-        edge.first, edge.second, edge.shape, radius, tips, mass, pair.body, shape, pair.rule, gravity
-    )
+        edge.first, edge.second, edge.shape, radius, tips, mass, pair.body, shape, pair.rule, gravity,
+        rod=pair.rod.name,
+    )  # fmt: skip
 
 
 def rods_touch(model: ModelParts) -> bool:
@@ -208,6 +219,7 @@ def _rod_ends(model: ModelParts, rule: ContactRule) -> Iterator[tuple[Rod, Rod]]
         for pair in itertools.combinations_with_replacement(rods, 2):
             if frozenset(map(id, pair)) not in without:
                 _check_law(rule)
+                _check_between_rods(rule)
                 yield pair
     elif isinstance(rule.first, Rod) and isinstance(rule.second, Rod):
         yield rule.first, rule.second

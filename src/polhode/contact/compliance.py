@@ -130,12 +130,7 @@ def check_compliance(rule: Any) -> None:
                 "law='rigid'."
             )
     _check_restitution(rule)
-    if not is_zero(rule.friction):
-        if rule.slip_speed is None:
-            raise ValueError(
-                f"Friction of compliant contacts, here {short_repr(rule.friction)}, needs `slip_speed`: the speed over "
-                "which it builds up, and with which loads creep. Take a thousandth of usual speeds, or friction=0."
-            )
+    if rule.slip_speed is not None:
         checks.positive("slip_speed", rule.slip_speed, (), "at which friction has 0.7 of its bound")
 
 

@@ -14,11 +14,12 @@ from polhode import checks
 from polhode.checks import is_zero
 from polhode.contact.compliance import hertz_stiffness as hertz_stiffness
 from polhode.contact.compliance import impact_damping as impact_damping
-from polhode.contact.distances import ContactPoints, contact_points
+from polhode.contact.distances import ContactPoints, contact_points, slots
 from polhode.contact.rules import ContactRule
 from polhode.contact.shapes import AbstractShape, Box, Capsule, Ellipsoid, Plane, Sphere
 from polhode.multibody.bodies import Body
-from polhode.multibody.mechanism.elements import AbstractForceElement
+from polhode.multibody.compliant_friction import GripName
+from polhode.multibody.mechanism.elements import AbstractForceElement, AbstractGrippingElement, Grips
 from polhode.multibody.mechanism.poses import Pose, Poses, Twist, Twists, Wrench
 from polhode.multibody.parts import AbstractForce
 from polhode.spaces.base import cross
@@ -86,13 +87,14 @@ class ElasticPair(AbstractForceElement):
         return TouchingPair(DissipativePair(self, None, None, None, None))
 
 
-class DissipativePair(AbstractForceElement):
-    r"""A contact with normal forces $N = k\delta^p\langle 1 + c\dot\delta\rangle$ and regularised friction.
+class DissipativePair(AbstractGrippingElement):
+    r"""A contact with normal forces $N = k\delta^p\langle 1 + c\dot\delta\rangle$ and friction.
 
     **Arguments:**
 
     - `elastic`: the elastic contact. - `damping`: c, time per length; None without.
-    - `friction`: μ, or two of them along the tangents; None without. - `slip_speed`: v_s.
+    - `friction`: μ, or two of them along the tangents; None without. - `slip_speed`: v_s; None for exact friction,
+      which is no force of this element.
     - `surface_velocity`: of the surface of the first body against this body, in its frame.
     """
 
@@ -134,7 +136,7 @@ class DissipativePair(AbstractForceElement):
     ) -> Float[Array, "s 3"]:
         """Forces on the second body: pushes along the normals, and friction that they allow."""
         forces = push[:, None] * points.normal
-        if self.friction is None:
+        if self.slip_speed is None:
             return forces
         if self.surface_velocity is not None:
             relative = relative - poses[0].R @ self.surface_velocity
@@ -157,6 +159,31 @@ class DissipativePair(AbstractForceElement):
     def _regular_speeds(self, slips: Float[Array, "s d"]) -> Float[Array, " s"]:
         assert self.slip_speed is not None
         return jnp.sqrt(jnp.sum(slips * slips, axis=1) + self.slip_speed**2)
+
+    @property
+    def friction_coefficients(self) -> Float[Array, "2"] | None:
+        exact = self.friction is not None and self.slip_speed is None
+        return jnp.broadcast_to(self.friction, (2,)) if exact else None
+
+    @property
+    def grip_count(self) -> int:
+        return slots(self.elastic.first, self.elastic.second)
+
+    def grips(self, poses: Poses) -> Grips:
+        points = self.elastic.contacts(poses)
+        tangents = jnp.stack((points.tangent, jnp.cross(points.normal, points.tangent)), axis=1)
+        push = self.elastic.pushes(points.gap)
+        return Grips(push, points.point, points.normal, tangents, jnp.zeros_like(push))
+
+    def grip_slips(self, poses: Poses, twists: Twists, grips: Grips) -> Float[Array, "s 2"]:
+        first, second = (_velocities(pose, twist, grips.point) for pose, twist in zip(poses, twists, strict=True))
+        relative = second - first
+        if self.surface_velocity is not None:
+            relative = relative - poses[0].R @ self.surface_velocity
+        return jnp.einsum("kij,kj->ki", grips.tangents, relative)
+
+    def grip_wrenches(self, poses: Poses, grips: Grips, forces: Float[Array, "s 3"]) -> tuple[Wrench, ...]:
+        return loads(poses, grips.point, forces)
 
     def stiffest(self) -> TouchingPair:
         return TouchingPair(self)
@@ -239,6 +266,11 @@ class CompliantContact(AbstractForce):
     def bodies(self) -> tuple[Body, ...]:
         return self.first, self.second
 
+    @property
+    def grip_name(self) -> GripName:
+        """What touches."""
+        return GripName(self.name or f"{self.first.name}/{self.second.name}", self.first.name, self.second.name)
+
     def place(self, poses: Poses) -> ElasticPair | DissipativePair:
         rule = self.rule
         stiffness = checks.array("stiffness", rule.stiffness, (), "of the contact")
@@ -249,7 +281,8 @@ class CompliantContact(AbstractForce):
         friction = None if is_zero(rule.friction) else self._friction()
         if damping is None and friction is None:
             return elastic
-        slip_speed = None if friction is None else checks.array("slip_speed", rule.slip_speed, (), "of friction")
+        exact = friction is None or rule.slip_speed is None
+        slip_speed = None if exact else checks.array("slip_speed", rule.slip_speed, (), "of friction")
         belt = rule.surface_velocity
         belt = None if belt is None or friction is None else checks.array("surface_velocity", belt, (3,), "of a belt")
         return DissipativePair(elastic, damping, friction, slip_speed, belt)

@@ -79,6 +79,7 @@ class AbstractIntegrator(Module):
     - `takes_contacts`: whether steps impose unilateral laws of contact and friction.
     - `needs_contacts`: whether it takes only systems with such contacts.
     - `takes_holds`: whether steps impose dry friction with bounds of its own (`ContactKinematics.hold`).
+    - `takes_grips`: whether these bounds may be elastic forces, as those of compliant contacts.
     - `takes_bearings`: whether these bounds may grow with forces of joints.
     - `starts_by_trial`: whether `init` takes a step, which loops may take in its place by the program of their steps;
       see `before_trial`.
@@ -93,6 +94,7 @@ class AbstractIntegrator(Module):
     takes_contacts: ClassVar[bool] = False
     needs_contacts: ClassVar[bool] = False
     takes_holds: ClassVar[bool] = False
+    takes_grips: ClassVar[bool] = False
     takes_bearings: ClassVar[bool] = False
     starts_by_trial: ClassVar[bool] = False
     locates_contacts: ClassVar[bool] = False

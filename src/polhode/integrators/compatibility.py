@@ -77,11 +77,16 @@ def _against_contacts(method: AbstractIntegrator, system: AbstractSystem) -> str
     """Why a method doesn't take the contacts of a system, or their absence; empty if it does."""
     if system.has_contacts and not method.takes_contacts:
         return (
-            "bodies of it touch each other, or joints have rigid stops or dry friction, and the method has no contacts "
-            "with friction"
+            "bodies of it touch each other with friction that sticks, or joints have rigid stops or dry friction, and "
+            "the method has no contacts with friction"
         )
     if system.has_holds and not method.takes_holds:
         return "joints of it have rigid stops or dry friction, and the method takes contacts of shapes alone"
+    if system.has_grips and not method.takes_grips:
+        return (
+            "friction of its compliant contacts is exact, and the method takes regularised friction, with a "
+            "`slip_speed`"
+        )
     if system.has_bearings and not method.takes_bearings:
         return "friction of its joints grows with their forces (`load_factor`), which `moreau` alone takes"
     if method.needs_contacts and not system.has_contacts:

@@ -189,7 +189,8 @@ class Model:
         - `stiffness`, `exponent`: k and p, 3/2 for round bodies (`polhode.forces.hertz_stiffness`), 1 for springs; of
           rods, which are included if they have a `radius`, k is per length of the rod.
         - `damping`: c, time per length.
-        - `slip_speed`: v_s; needed with friction.
+        - `slip_speed`: v_s, over which friction builds up, for every method; None for friction that sticks, which
+          `moreau`, `rattle` and explicit methods take.
 
         **Raises** ValueError for numbers that make no sense.
         """

@@ -21,6 +21,7 @@ from polhode.linalg.kkt import AbstractKKT
 from polhode.multibody import consistent_start, contact_states, redundant_constraints
 from polhode.multibody.abstract_system import AbstractMultibodySystem
 from polhode.multibody.bodies import Body
+from polhode.multibody.compliant_friction import CompliantFriction
 from polhode.multibody.coordinates.base import AbstractCoordinates
 from polhode.multibody.counted_angles import TurnCounter
 from polhode.multibody.joint_contacts import JointContacts
@@ -75,6 +76,7 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
     - `solver`: of its saddle-point systems; `solvable` chooses it.
     - `shape_contacts`: contacts of the shapes of its bodies, with unilateral laws and friction; None without any.
     - `joint_contacts`: rigid stops and dry friction of joints; None without any.
+    - `compliant_friction`: exact friction of compliant contacts; None without any.
     - `pivot_contacts`: dry friction of joints that turn in several directions; None without any.
     """
 
@@ -93,6 +95,7 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
     shape_contacts: ShapeContacts | ListedContacts | None = None
     joint_contacts: JointContacts | None = None
     pivot_contacts: PivotContacts | None = None
+    compliant_friction: CompliantFriction | None = None
 
     # --- sizes ------------------------------------------------------------------------------------------------------
 
@@ -110,17 +113,23 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
 
     @property
     def contact_set(self) -> AbstractContactSet | None:
-        """All contacts: those of shapes, then those of turning joints, and those along coordinates."""
+        """All contacts: those of shapes, friction of compliant ones, then turning joints, and along coordinates."""
         parts = [part for part in self._contact_parts if part is not None]
         return functools.reduce(CombinedContacts.of, parts) if parts else None
 
     @property
-    def _contact_parts(self) -> tuple[ShapeContacts | ListedContacts | PivotContacts | JointContacts | None, ...]:
-        return self.shape_contacts, self.pivot_contacts, self.joint_contacts
+    def _contact_parts(
+        self,
+    ) -> tuple[ShapeContacts | ListedContacts | CompliantFriction | PivotContacts | JointContacts | None, ...]:
+        return self.shape_contacts, self.compliant_friction, self.pivot_contacts, self.joint_contacts
 
     @property
     def has_holds(self) -> bool:
         return self.joint_contacts is not None or self.pivot_contacts is not None
+
+    @property
+    def has_grips(self) -> bool:
+        return self.compliant_friction is not None
 
     @property
     def has_bearings(self) -> bool:

@@ -67,25 +67,31 @@ def contact_pairs(run: ResultView) -> list[dict[str, Any]]:
 
 def contact_record(run: ResultView) -> ContactRecord:
     """That of contacts of shapes, which come first."""
-    count = _count(run, "pivots") + _count(run, "along")
-    return ContactRecord(*(part[..., : part.shape[-2] - count, :] for part in whole_record(run)))
+    return _part(run, "points")
+
+
+def grip_record(run: ResultView) -> ContactRecord:
+    """That of exact friction of compliant contacts."""
+    return _part(run, "grips")
 
 
 def pivot_record(run: ResultView) -> ContactRecord:
     """That of friction of joints that turn in several directions."""
-    count, after = _count(run, "pivots"), _count(run, "along")
-    cut = lambda part: slice(part.shape[-2] - after - count, part.shape[-2] - after)  # noqa: E731
-    return ContactRecord(*(part[..., cut(part), :] for part in whole_record(run)))
+    return _part(run, "pivots")
 
 
 def joint_record(run: ResultView) -> ContactRecord:
     """That of stops and dry friction along coordinates of joints."""
-    count = _count(run, "along")
-    return ContactRecord(*(part[..., part.shape[-2] - count :, :] for part in whole_record(run)))
+    return _part(run, "along")
 
 
-def _count(run: ResultView, kind: str) -> int:
-    return len(model_names(run).get("contacts", {}).get(kind, ()))
+def _part(run: ResultView, kind: str) -> ContactRecord:
+    """The record of contacts of a kind, which are in this order."""
+    record, kinds = whole_record(run), ("grips", "pivots", "along")
+    counts = [len(model_names(run).get("contacts", {}).get(name, ())) for name in kinds]
+    ends = record.forces.shape[-2] - np.cumsum([0, *reversed(counts)])[::-1]
+    first, last = (0, ends[0]) if kind == "points" else ends[kinds.index(kind) :][:2]
+    return ContactRecord(*(part[..., first:last, :] for part in record))
 
 
 def law_numbers(run: ResultView, name: str, default: Any) -> np.ndarray:

@@ -14,6 +14,7 @@ from polhode.name_errors import UnknownName, unknown_name
 from polhode.printable import printable
 from polhode.results.contact_laws import contact_pairs
 from polhode.results.contacts import ContactPoints, ContactResults
+from polhode.results.grips import GripResults, grips
 from polhode.results.joint_contacts import JointContactResults, joint_contacts
 from polhode.results.pivots import PivotResults, pivots
 from polhode.results.protocols import ResultView
@@ -29,18 +30,19 @@ _NONE = (
 )
 
 
-class Contacts(Mapping[Any, "ContactResults | StopResults | JointContactResults | PivotResults"]):
+class Contacts(Mapping[Any, "ContactResults | StopResults | GripResults | JointContactResults | PivotResults"]):
     """Contacts by name: `contacts["floor", "foot"]`, by bodies or shapes in either order; or one name.
 
     One name is that of a body or shape, for all that touches it; that of `add_contact`; that of a stop of an event; or
-    that of a rigid `JointStops`, a dry `JointFriction` or `PivotFriction`. Iteration goes over pairs of bodies, called
+    that of a rigid `JointStops`, a dry `JointFriction` or `PivotFriction`; compliant contacts with exact friction, of
+    rods as well, by both names or by that of `add_contact`. Iteration goes over pairs of bodies, called
     "floor/foot" unless `add_contact` named them, over stops, over friction and stops along what is no coordinate of one
     joint, and over friction of ball joints.
     """
 
     def __init__(self, run: ResultView) -> None:
         self._run, self._stops, self._names = run, stops(run), model_names(run)
-        self._along, self._pivots = joint_contacts(run), pivots(run)
+        self._along, self._pivots, self._grips = joint_contacts(run), pivots(run), grips(run)
 
     @functools.cached_property
     def _pairs(self) -> list[dict[str, Any]]:
@@ -60,18 +62,20 @@ class Contacts(Mapping[Any, "ContactResults | StopResults | JointContactResults 
         names = [name for pair in self._pairs for name in (*pair["bodies"], *pair["shapes"]) if name is not None]
         return list(dict.fromkeys(names))
 
-    def __getitem__(self, key: Any) -> ContactResults | StopResults | JointContactResults | PivotResults:
+    def __getitem__(self, key: Any) -> ContactResults | StopResults | GripResults | JointContactResults | PivotResults:
         if isinstance(key, str) and key in self._stops:
             return self._stops[key]
         if isinstance(key, str) and key in self._along:
             return JointContactResults(self._run, key, self._along[key])
         if isinstance(key, str) and key in self._pivots:
             return PivotResults(self._run, key, self._pivots[key])
+        if (name := self._grip_name(key)) is not None:
+            return GripResults(self._run, name, self._grips[name])
         self._refuse_compliant(key)
         if not self._pairs:
             raise (
-                unknown_name("contact", key, (*self._stops, *self._along, *self._pivots))
-                if self._stops or self._along or self._pivots
+                unknown_name("contact", key, (*self._stops, *self._grips, *self._along, *self._pivots))
+                if self._stops or self._grips or self._along or self._pivots
                 else UnknownName(f"There is no contact {short_repr(key)}. {self._why_none}")
             )
         if isinstance(key, str) and key in self._lists:
@@ -87,7 +91,7 @@ class Contacts(Mapping[Any, "ContactResults | StopResults | JointContactResults 
         joints = self._names.get("joints", {})
         of_joints = {k for each in joints.values() for own in each.get("resisted", {}).values() for k in own}
         others = (name for name, each in self._along.items() if not of_joints.issuperset(each["numbers"]))
-        return iter((*self._lists, *self._stops, *others, *self._pivots))
+        return iter((*self._lists, *self._grips, *self._stops, *others, *self._pivots))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -97,6 +101,15 @@ class Contacts(Mapping[Any, "ContactResults | StopResults | JointContactResults 
 
     def _ipython_key_completions_(self) -> list[Any]:
         return [*self, *self._touchable]
+
+    def _grip_name(self, key: Any) -> str | None:
+        """The name of the compliant contact with exact friction that is meant; None for none."""
+        if isinstance(key, str):
+            return key if key in self._grips else None
+        ends = [{own["first"], own["second"]} for own in self._grips.values()]
+        is_pair = isinstance(key, tuple) and len(key) == 2 and all(isinstance(name, str) for name in key)
+        same = [name for name, own in zip(self._grips, ends, strict=True) if is_pair and own == {*key}]
+        return same[0] if len(same) == 1 else None
 
     @property
     def _why_none(self) -> str:

@@ -11,6 +11,7 @@ from polhode.checks import short_repr
 from polhode.results.bodies import BodyResults
 from polhode.results.contacts import ContactResults
 from polhode.results.forces import ForceResults
+from polhode.results.grips import GripResults
 from polhode.results.joint_contacts import JointContactResults
 from polhode.results.joints import JointResults
 from polhode.results.pivots import PivotResults
@@ -28,9 +29,19 @@ _OF_SYSTEMS = {
 }
 """Kinds of outputs and invariants of whole systems, and of times."""
 
+_CLASSES = BodyResults, JointResults, ForceResults, ContactResults, JointContactResults, GripResults, PivotResults
+
 QUANTITIES: tuple[Quantity, ...] = tuple(
     quantity
-    for results in (BodyResults, JointResults, ForceResults, ContactResults, JointContactResults, PivotResults)
+    for results in (
+        BodyResults,
+        JointResults,
+        ForceResults,
+        ContactResults,
+        JointContactResults,
+        GripResults,
+        PivotResults,
+    )
     for quantity in declarations(results)
 )
 """The quantities of bodies, joints, forces and contacts."""

@@ -18,13 +18,14 @@ Scalar = Float[Array, ""]
 
 
 class LineLaw(eqx.Module):
-    r"""Normal forces per length $k\delta^p\langle 1 + c\dot\delta\rangle$ and regularised friction.
+    r"""Normal forces per length $k\delta^p\langle 1 + c\dot\delta\rangle$ and friction.
 
     **Arguments:**
 
     - `stiffness`, `exponent`: k, force per length and per depth to the power p.
     - `damping`: c, time per length; None without.
-    - `friction`, `slip_speed`: μ, and v_s over which it builds up; None without.
+    - `friction`, `slip_speed`: μ, and v_s over which it builds up; None without. Friction without a speed is exact,
+      and no force of this law.
     """
 
     stiffness: Scalar
@@ -47,13 +48,18 @@ class LineLaw(eqx.Module):
             number("exponent"),
             None if is_zero(damping) else damping,
             number("friction") if rubs else None,
-            number("slip_speed") if rubs else None,
+            number("slip_speed") if rubs and rule.slip_speed is not None else None,
         )
 
     @property
     def elastic(self) -> bool:
         """Whether forces have a potential."""
-        return self.damping is None and self.friction is None
+        return self.damping is None and self.slip_speed is None
+
+    @property
+    def sticks(self) -> bool:
+        """Whether friction is exact."""
+        return self.friction is not None and self.slip_speed is None
 
     def energy(self, gap: Array) -> Array:
         """Energy per length."""

@@ -10,10 +10,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode.contact.distances import contact_points
+from polhode.contact.distances.contact_points import tangent_of
 from polhode.contact.rules import ContactRule
 from polhode.contact.shapes import AbstractShape, Box, Capsule, Cylinder, Ellipsoid, Plane, Sphere
 from polhode.multibody.bodies import Body
-from polhode.multibody.mechanism.elements import AbstractForceElement
+from polhode.multibody.compliant_friction import GripName
+from polhode.multibody.mechanism.elements import AbstractForceElement, AbstractGrippingElement, Grips
 from polhode.multibody.mechanism.poses import Pose, Poses, Twist, Twists, Wrench
 from polhode.multibody.parts import AbstractForce
 from polhode.rods.centre_line import CentreLine, NodeLoads, Velocities
@@ -29,7 +31,7 @@ _SMOOTH = Plane, Sphere, Capsule, Cylinder, Ellipsoid, Box
 """Kinds of shapes whose distance from a point is smooth outside of them, so that forces keep energy."""
 
 
-class EdgeSurface(AbstractForceElement):
+class EdgeSurface(AbstractGrippingElement):
     r"""An edge that a shape pushes by a law per length, with the potential $\int_e\phi(\delta)\,ds$ of the depths.
 
     The depth δ(s) is that of a sphere about the centre line in the shape. The part of the edge in contact is where a
@@ -60,7 +62,7 @@ class EdgeSurface(AbstractForceElement):
 
     @property
     def uses_twists(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether there is damping or friction."""
+        """Whether there is damping or regularised friction."""
         return not self.law.elastic
 
     @property
@@ -129,14 +131,50 @@ class EdgeSurface(AbstractForceElement):
             relative = jnp.zeros(3)
             if velocities is not None:
                 relative = line.velocity(velocities, s, arm) - _velocity(body, twists[2], centre + arm)
-            force = weight * law(gap, normal, relative)
-            reaction = Wrench(-body.R.T @ cross(centre + arm - body.x, force), -force)
-            return line.loads(s, arm, force), reaction
+            return _loads_of(line, body, s, arm, weight * law(gap, normal, relative))
 
-        loads, on_body = jax.tree.map(lambda x: jnp.sum(x, axis=0), jax.vmap(one)(places, weights))
+        return self._on_nodes(poses, jax.vmap(one)(places, weights))
+
+    def _on_nodes(self, poses: Poses, each: tuple[NodeLoads, Wrench]) -> tuple[Wrench, ...]:
+        """Sums of loads at points of the edge, on the bodies of its nodes and on that of the shape."""
+        loads, on_body = jax.tree.map(lambda x: jnp.sum(x, axis=0), each)
+        nodes = self.edge.nodes(poses[:2])
         first = Wrench(nodes[0].R.T @ loads.first_moment, loads.first)
         second = Wrench(nodes[1].R.T @ loads.second_moment, loads.second)
         return *self.edge.on_bodies(poses[:2], (first, second)), on_body
+
+    @property
+    def friction_coefficients(self) -> Float[Array, "2"] | None:
+        return jnp.stack((self.law.friction,) * 2) if self.law.sticks and self.law.friction is not None else None
+
+    @property
+    def grip_count(self) -> int:
+        return 1
+
+    def grips(self, poses: Poses) -> Grips:
+        """The centre of the pressure on the edge."""
+        places, weights, gaps = self.gaps(poses)
+        pushes = weights * self.law.push(gaps)
+        push = jnp.sum(pushes)
+        presses = push > 0
+        s = jnp.where(presses, pushes @ places / jnp.where(presses, push, 1.0), 0.5)
+        centre = self.line(poses).point(s)
+        gap, normal = self.gap(poses[2], centre)
+        tangent = tangent_of(normal, poses[2].R)
+        tangents = jnp.stack((tangent, cross(normal, tangent)))
+        point = centre - (self.radius + 0.5 * gap) * normal
+        return Grips(*(x[None] for x in (push, point, normal, tangents, s)))
+
+    def grip_slips(self, poses: Poses, twists: Twists, grips: Grips) -> Float[Array, "1 2"]:
+        line, (s,), (point,) = self.line(poses), grips.place, grips.point
+        velocities = Velocities.of(self.edge.nodes(poses[:2]), self.edge.node_twists(poses[:2], twists[:2]))
+        own = line.velocity(velocities, s, point - line.point(s))
+        return (grips.tangents[0] @ (own - _velocity(poses[2], twists[2], point)))[None]
+
+    def grip_wrenches(self, poses: Poses, grips: Grips, forces: Float[Array, "1 3"]) -> tuple[Wrench, ...]:
+        line = self.line(poses)
+        one = lambda s, point, force: _loads_of(line, poses[2], s, point - line.point(s), force)  # noqa: E731
+        return self._on_nodes(poses, jax.vmap(one)(grips.place, grips.point, forces))
 
     def stiffest(self) -> TouchingEdge:
         return TouchingEdge(self)
@@ -164,6 +202,12 @@ class TouchingEdge(AbstractForceElement):
         return contact._loads(poses, twists, jnp.asarray(STATIONS), weights, law)
 
 
+def _loads_of(line: CentreLine, body: Pose, s: Scalar, arm: Vector3, force: Vector3) -> tuple[NodeLoads, Wrench]:
+    """Loads of a force on the edge, `arm` away from its centre line, on its nodes and on the body of the shape."""
+    reaction = Wrench(-body.R.T @ cross(line.point(s) + arm - body.x, force), -force)
+    return line.loads(s, arm, force), reaction
+
+
 def _velocity(pose: Pose, twist: Twist, point: Vector3) -> Vector3:
     """Velocity of a point of a body."""
     return twist.u + cross(pose.R @ twist.omega, point - pose.x)
@@ -175,7 +219,7 @@ class RodShapeContact(AbstractForce):
 
     - `first`, `second`: bodies of the nodes. - `edge`, `radius`, `tips`: see `EdgeSurface`. - `mass`: per length.
     - `body`, `shape`: what it touches. - `rule`: numbers of the law. - `gravity`: magnitude of the acceleration.
-    - `name`: None; results are by the names of rod and body.
+    - `name`: None; results are by the names of rod and body. - `rod`: name of the rod.
     """
 
     first: Body
@@ -189,10 +233,16 @@ class RodShapeContact(AbstractForce):
     rule: ContactRule
     gravity: Any = 0.0
     name: str | None = None
+    rod: str = ""
 
     @property
     def bodies(self) -> tuple[Body, ...]:
         return self.first, self.second, self.body
+
+    @property
+    def grip_name(self) -> GripName:
+        """What touches; friction acts on the rod."""
+        return GripName(self.rule.name or f"{self.body.name}/{self.rod}", self.body.name, self.rod)
 
     def place(self, poses: Poses) -> EdgeSurface:
         radius, law = jnp.asarray(self.radius, float), LineLaw.of(self.rule)

@@ -92,6 +92,11 @@ class AbstractSystem(Module):
         return False
 
     @property
+    def has_grips(self) -> bool:
+        """Whether such bounds are elastic forces of compliant contacts."""
+        return False
+
+    @property
     def has_bearings(self) -> bool:
         """Whether such bounds grow with forces of joints."""
         return False

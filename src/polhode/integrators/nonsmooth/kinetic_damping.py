@@ -28,6 +28,7 @@ class KineticDamping(AbstractTimeStepper):
     """
 
     takes_holds: ClassVar = True
+    takes_grips: ClassVar = True
     takes_bearings: ClassVar = True
 
     tolerance: float = eqx.field(static=True, default=1e-10)

@@ -63,6 +63,7 @@ class LieRattle(AbstractTimeStepper):
     """
 
     takes_holds: ClassVar = True
+    takes_grips: ClassVar = True
 
     max_iterations: int = eqx.field(static=True, default=60)
     tolerance: float = eqx.field(static=True, default=1e-10)

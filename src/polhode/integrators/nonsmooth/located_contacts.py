@@ -53,6 +53,7 @@ class LocatedContacts(AbstractIntegrator):
     promises_at_steps: ClassVar = True
     takes_contacts: ClassVar = True
     takes_holds: ClassVar = True
+    takes_grips: ClassVar = True
     needs_contacts: ClassVar = True
     locates_contacts: ClassVar = True
 

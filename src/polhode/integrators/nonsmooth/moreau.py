@@ -101,6 +101,7 @@ class Moreau(AbstractTimeStepper):
     """
 
     takes_holds: ClassVar = True
+    takes_grips: ClassVar = True
     takes_bearings: ClassVar = True
 
     max_rounds: int = eqx.field(static=True, default=40)

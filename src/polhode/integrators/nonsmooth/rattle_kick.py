@@ -84,8 +84,8 @@ class Kick(NamedTuple):
 def arrive(step: Departure, drift: Drift) -> Arrival:
     """The data of the second half of a step."""
     # The solver leaves round-off at contacts that have opened: nothing acts there.
-    touches = drift.contacts.gap[:, None] <= CLOSED
-    drift = drift._replace(impulses=jnp.where(touches, drift.impulses, 0.0))
+    touches = (drift.contacts.gap <= CLOSED) | drift.contacts.held_slots()
+    drift = drift._replace(impulses=jnp.where(touches[:, None], drift.impulses, 0.0))
     system, h, space = step.system, step.h, step.system.configuration
     end, q, xi = step.t + h, drift.q, h * drift.velocity
     first = jnp.einsum("kr,krn->kn", drift.impulses, drift.columns)

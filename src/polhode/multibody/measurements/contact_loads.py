@@ -22,6 +22,9 @@ def contact_wrenches(system: MultibodySystem, q: Point, motion: Motion, forces: 
     assert shapes is None or isinstance(shapes, ShapeContacts)
     count = 0 if shapes is None else shapes.count
     loads = [Wrench(none, none)] if shapes is None else [_shape_wrenches(shapes, motion, forces[:count])]
+    if (friction := system.compliant_friction) is not None:
+        loads.append(friction.wrenches(motion, forces[count : count + friction.count]))
+        count += friction.count
     if (pivots := system.pivot_contacts) is not None:
         loads.append(Wrench(pivots.torques(motion, forces[count : count + pivots.count]), none))
     if joints is not None:

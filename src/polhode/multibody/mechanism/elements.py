@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -225,6 +225,48 @@ class AbstractForceElement(Module):
     def points(self) -> tuple[Array, ...]:
         """Points of attachment on its nodes, in their frames, for pictures; empty if unknown."""
         return ()
+
+
+class Grips(NamedTuple):
+    """Where an element presses: what friction with a bound by its forces has to know; s points of each element.
+
+    - `push`: normal forces, shape (s,). - `point`: in space, shape (s, 3). - `normal`: towards the last node, shape
+      (s, 3). - `tangents`: shape (s, 2, 3). - `place`: along the element, where that is something; shape (s,).
+    """
+
+    push: Float[Array, " s"]
+    point: Float[Array, "s 3"]
+    normal: Float[Array, "s 3"]
+    tangents: Float[Array, "s 2 3"]
+    place: Float[Array, " s"]
+
+
+class AbstractGrippingElement(AbstractForceElement):
+    """Normal forces of a contact whose friction may be exact: then methods with contacts impose it.
+
+    - `friction_coefficients`: along both tangents, shape (2,); None where friction is regularised or there is none.
+    - `grip_count`: how many points it may press at, s.
+    """
+
+    @property
+    @abc.abstractmethod
+    def friction_coefficients(self) -> Float[Array, "2"] | None: ...
+
+    @property
+    @abc.abstractmethod
+    def grip_count(self) -> int: ...
+
+    @abc.abstractmethod
+    def grips(self, poses: Poses) -> Grips:
+        """Its points."""
+
+    @abc.abstractmethod
+    def grip_slips(self, poses: Poses, twists: Twists, grips: Grips) -> Float[Array, "s 2"]:
+        """Velocities along the tangents, of the surface that the forces act on against the other one."""
+
+    @abc.abstractmethod
+    def grip_wrenches(self, poses: Poses, grips: Grips, forces: Float[Array, "s 3"]) -> tuple[Wrench, ...]:
+        """The loads of forces on that surface, in space, on each node."""
 
 
 class AbstractStressedElement(AbstractForceElement):

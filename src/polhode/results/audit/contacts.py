@@ -14,7 +14,7 @@ from polhode.result_codes import Result
 from polhode.results.audit.determinacy import find_indeterminacy
 from polhode.results.audit.event_jumps import are_of_user
 from polhode.results.audit.friction_locks import find_locks
-from polhode.results.audit.joint_contacts import joint_measures, pivot_measures
+from polhode.results.audit.joint_contacts import grip_measures, joint_measures, pivot_measures
 from polhode.results.audit.measure import Measure, over, worst
 from polhode.results.audit.step_ends import step_end_test
 from polhode.results.audit.table import Accuracy, Row, Verdict
@@ -66,6 +66,7 @@ def contact_audit(run: Run) -> tuple[list[Row], list[str]]:
     contacts = _Contacts(run)
     measures = {**contacts.measures(), **joint_measures(run, contacts.frames, contacts.t)}
     measures |= pivot_measures(run, contacts.frames, contacts.t)
+    measures |= grip_measures(run, contacts.frames, contacts.t)
     rows = [_row(name, measure, contacts.t) for name, measure in measures.items()]
     unsolved = int(run.stats.get("result", 0) == Result.contact_unsolved)
     verdict: Verdict = "broken" if unsolved else "kept"

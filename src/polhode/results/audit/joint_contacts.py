@@ -1,4 +1,4 @@
-"""Audit of rigid stops and dry friction of joints: what a run keeps of their laws."""
+"""Audit of rigid stops, of dry friction of joints and of compliant contacts: what a run keeps of their laws."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import numpy as np
 
 from polhode.integrators.nonsmooth.contact_record import ContactRecord
 from polhode.results.audit.measure import Measure, over, worst
-from polhode.results.contact_laws import joint_record, pivot_record
+from polhode.results.contact_laws import grip_record, joint_record, pivot_record
+from polhode.results.grips import GripPlaces, grip_modes, grips
 from polhode.results.joint_contacts import STICK, JointContactPlaces, coordinate_modes
 from polhode.results.pivots import PivotBounds, pivots, turns
 from polhode.results.protocols import Run
@@ -69,6 +70,29 @@ def pivot_measures(run: Run, frames: np.ndarray, t: np.ndarray) -> dict[str, Mea
     }
 
 
+def grip_measures(run: Run, frames: np.ndarray, t: np.ndarray) -> dict[str, Measure]:
+    """The same of exact friction of compliant contacts: forces beyond the cone, and creep of what sticks."""
+    entries = grips(run)
+    if not entries:
+        return {}
+    record = ContactRecord(*(np.asarray(part)[frames] for part in grip_record(run)))  # pyright: ignore[reportArgumentType]
+    pushes = _place(run, "grip_places.grip_pushes", frames, GripPlaces)
+    if pushes is None:
+        return {}
+    names = [name for name, own in entries.items() for _ in own["numbers"]]
+    order = np.concatenate([own["numbers"] for own in entries.values()])
+    every = model_names(run)["contacts"]["grips"]
+    coefficients = np.asarray([each.get("friction", [np.nan, np.nan]) for each in every])[order]
+    record, pushes = ContactRecord(*(part[:, order] for part in record)), pushes[:, order]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        parts = np.where(record.forces[..., 1:3] != 0, np.abs(record.forces[..., 1:3]) / coefficients, 0.0)
+    needed, speeds = (np.linalg.norm(part, axis=-1) for part in (parts, record.slips[..., 1:3]))
+    sticks = (grip_modes(record, pushes) == STICK) & (needed < _WITHIN * pushes)
+    lasts = sticks & np.concatenate((sticks[:1], sticks[:-1]))
+    paths = np.cumsum(np.where(lasts, speeds, 0.0) * np.abs(np.diff(t, prepend=t[:1]))[:, None], axis=0)
+    return {"held_grips": worst(paths, paths, True, "compliant contacts that stick creep", names)}
+
+
 def _of(record: ContactRecord, k: int) -> ContactRecord:
     return ContactRecord(*(part[..., k : k + 1, :] for part in record))
 
@@ -81,5 +105,5 @@ def _place(
         reader = run.reader
         if reader is None or reader.obstacle is not None:
             return None
-        values = reader.values(run.saved, name, computation)
+        values = reader.values(run.saved, name.rpartition(".")[2], computation)
     return np.asarray(values)[frames]
