@@ -104,13 +104,11 @@ def test_a_rope_on_an_incline_sticks_or_slides():
     run = rope(0.1)
     moved = run.bodies["rope-node-2"].position[-1, 0] - 0.1
     assert moved == pytest.approx(0.5 * 0.3**2 * (ALONG - 0.1 * ACROSS), rel=1e-3)
+
+
+def test_friction_between_rods_needs_a_speed():
+    model = ph.Model()
+    section = ph.rods.circular(0.01, youngs_modulus=1e7, density=1000)
+    rods = [model.add_rod(points=[(0, y, 0), (1, y, 0)], section=section, name=f"rod-{y}") for y in (0, 1)]
     with pytest.raises(ValueError, match="between rods"):
-        model = ph.Model()
-        rods = [
-            model.add_rod(
-                points=[(0, y, 0), (1, y, 0)],
-                section=ph.rods.circular(0.01, youngs_modulus=1e7, density=1000), name=f"rod-{y}",
-            )
-            for y in (0, 1)
-        ]  # fmt: skip
         model.add_contact(*rods, law="compliant", stiffness=1e5, friction=0.5)

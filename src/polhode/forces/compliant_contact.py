@@ -162,8 +162,9 @@ class DissipativePair(AbstractGrippingElement):
 
     @property
     def friction_coefficients(self) -> Float[Array, "2"] | None:
-        exact = self.friction is not None and self.slip_speed is None
-        return jnp.broadcast_to(self.friction, (2,)) if exact else None
+        if self.friction is None or self.slip_speed is not None:
+            return None
+        return jnp.broadcast_to(self.friction, (2,))
 
     @property
     def grip_count(self) -> int:
