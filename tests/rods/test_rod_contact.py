@@ -271,3 +271,30 @@ def test_limits_of_explicit_steps_know_contacts_between_rods():
 def _start(model):
     system, state = model.assemble()
     return system, 0.0, state
+
+
+@pytest.mark.exhaustive
+def test_a_clamped_rod_lies_down_on_a_floor():
+    count, radius, height, youngs_modulus, density, gravity = 20, 0.005, 0.02, 1e8, 1000.0, 9.81
+    model = ph.Model(gravity=(0, 0, -gravity))
+    model.ground.add_shape(ph.shapes.Plane(position=(0, 0, -radius - height)))
+    section = rods.circular(radius, youngs_modulus=youngs_modulus, density=density)
+    rope = model.add_rod(points=line((0, 0, 0), (1, 0, 0), count), section=section, clamped="first", name="rope")
+    model.add_contact(rope, model.ground, law="compliant", stiffness=1e6, exponent=1, friction=0.0)
+    rest = ph.equilibrium(model.problem(t1=1.0), max_iterations=100)
+    floor = rods.contact_forces(model.assemble()[0], rope, model.ground)(0.0, rest.state).force
+    weight = density * np.pi * radius**2 * gravity
+    # A beam with both slopes zero at the ends of its free span, and no moment where it touches down.
+    span = (72 * youngs_modulus * np.pi * radius**4 / 4 * height / weight) ** 0.25
+    assert floor[2] == pytest.approx(weight * (1 - 2 / 3 * span), rel=2e-3)
+    assert np.max(np.abs(rest.residual)) < 1e-9
+
+
+def test_equilibria_refuse_friction_of_rods():
+    model = ph.Model(gravity=(0, 0, -9.81))
+    model.ground.add_shape(ph.shapes.Plane())
+    section = rods.circular(0.01, youngs_modulus=1e7, density=1000)
+    rope = model.add_rod(points=line((0, 0, 0.01), (1, 0, 0.01), 2), section=section, name="rope")
+    model.add_contact(rope, model.ground, law="compliant", stiffness=1e6, friction=0.3, slip_speed=1e-3)
+    with pytest.raises(ValueError, match="friction=0"):
+        ph.equilibrium(model.problem(t1=1.0))

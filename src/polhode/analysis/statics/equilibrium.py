@@ -191,19 +191,22 @@ def _at_rest(problem: Any, outputs: dict[str, Observable]) -> dict[str, Observab
     return {**outputs, LOADS: problem.named.readings.loads_at_rest(problem.system)}
 
 
-def _has_rod_contacts(system: MultibodySystem) -> bool:
+def _has_unfit_rod_contacts(system: MultibodySystem) -> bool:
+    """Whether rods touch rods, or anything with friction."""
     return bool(system.mechanism.near_forces) or any(
-        isinstance(group.elements, EdgeSurface) for group in system.mechanism.forces
+        isinstance(group.elements, EdgeSurface) and group.elements.law.friction is not None
+        for group in system.mechanism.forces
     )
 
 
 def mechanical(problem: Any) -> tuple[AbstractMechanical, dict[str, Observable]]:
     """The mechanical system of an argument `problem`, and its outputs. Raises ValueError."""
     system = problem.system if isinstance(problem, Problem) else problem
-    if isinstance(system, MultibodySystem) and _has_rod_contacts(system):
+    if isinstance(system, MultibodySystem) and _has_unfit_rod_contacts(system):
         raise ValueError(
-            "Rods of this model touch something, and equilibria and modes don't take contacts of rods. Give the "
-            "sections `damping` and run it until it rests, or leave these contacts out."
+            "Rods of this model touch rods, or something with friction, and equilibria and modes take contacts of rods "
+            "with bodies alone, with friction=0. Give the sections `damping` and run it until it rests, or leave these "
+            "contacts out."
         )
     if isinstance(problem, str) or (not isinstance(problem, Problem) and callable(getattr(problem, "problem", None))):
         raise checks.not_a_problem(problem)
