@@ -32,7 +32,8 @@ def block(method: str, friction: float, speed: float = 0.0):
         velocity=(speed, 0, 0), name="box",
     )  # fmt: skip
     model.contacts(friction=friction, law="compliant", stiffness=1e4, exponent=1.0, damping=5.0)
-    return ph.simulate(model.problem(t1=1.0, h=2e-3), method)
+    # Explicit steps have to resolve the damping.
+    return ph.simulate(model.problem(t1=1.0, h=4e-4 if method == "rkmk54" else 2e-3), method)
 
 
 def test_a_ball_slides_until_it_rolls():
@@ -100,7 +101,8 @@ def test_a_rope_on_an_incline_sticks_or_slides():
     contact = run.contacts["ground", "rope"]
     assert contact.mode[-1] == "stick"
     assert contact.slip[-1] < 1e-15
-    assert contact.force[-1, 0] == pytest.approx(-weight * ALONG, rel=0.1)
+    # Waves along the rope are not damped.
+    assert np.mean(contact.force[30:, 0]) == pytest.approx(-weight * ALONG, rel=0.05)
     run = rope(0.1)
     moved = run.bodies["rope-node-2"].position[-1, 0] - 0.1
     assert moved == pytest.approx(0.5 * 0.3**2 * (ALONG - 0.1 * ACROSS), rel=1e-3)

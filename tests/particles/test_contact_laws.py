@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -281,3 +282,33 @@ def test_two_devices_and_one_move_grains_alike():
     done = subprocess.run(command, env={**os.environ, "XLA_FLAGS": flags}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert float(done.stdout.split()[-1]) < 1e-12
+
+
+LAWS = {
+    "hertz": lambda x: pt.ContactLaw(pt.Hertz(1e4, 0.3, 0.7), pt.Mindlin(x)),
+    "hooke": lambda x: pt.ContactLaw(
+        pt.Hooke(1e3, 0.7), pt.TangentialSpring(500.0, x), pt.RollingResistance(100.0, 0.1, x),
+        pt.TwistingResistance(100.0, 0.1, x),
+    ),
+    "jkr": lambda x: pt.ContactLaw(pt.JKR(1e4, x, 0.3), pt.Mindlin(0.3)),
+    "bridge": lambda x: pt.ContactLaw(pt.Hertz(1e4, 0.3, 0.7), pt.Mindlin(0.3), bridge=pt.CapillaryBridge(x, 1e-3)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("law", ["hertz", *(pytest.param(x, marks=pytest.mark.exhaustive) for x in list(LAWS)[1:])])
+def test_derivatives_are_those_of_the_motion(law):
+    """Of impacts of two grains and with a wall, forward and reverse; forward ones were no numbers."""
+    x = np.array([[0, 0, 0], [1.01, 0.2, 0]])
+
+    def end(parameter):
+        system = pt.Particles(
+            1.0, 0.1, 1.0, x, contact=LAWS[law](parameter), walls=(pt.Plane((0, 0, -0.52), (0, 0, 1)),)
+        )
+        v, omega = np.array([[1.0, 0, -0.3], [-1.0, 0, 0.3]]), np.array([[0, 0, 0.3], [0.1, 0.2, 0]])
+        run = ph.simulate(system, "rodrigues", h=1e-3, t1=0.15, state0=system.start(x, v, omega), save_every=None)
+        return run.state.v[-1, 0, 1] + run.state.omega[-1, 0, 2] + run.state.x[-1, 1, 2]
+
+    step = 1e-6
+    difference = (end(0.2 + step) - end(0.2 - step)) / (2 * step)
+    for derivative in (jax.grad(end)(0.2), jax.jvp(end, (0.2,), (1.0,))[1]):
+        assert derivative == pytest.approx(difference, rel=1e-6, abs=1e-9)

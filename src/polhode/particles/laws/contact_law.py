@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from polhode.checks import is_zero, short_repr
+from polhode.contact.vectors import root
 from polhode.particles.laws.capillary import CapillaryBridge
 from polhode.particles.laws.normal import AbstractNormal, Elastic
 from polhode.particles.laws.resistance import RollingResistance, TwistingResistance
@@ -178,7 +179,7 @@ class ContactLaw(eqx.Module):
         """Forces and moments at the end of a step, from the history at its start."""
         normal, n = self.normal, touch.normal
         elastic, before, adheres = self._elastic(touch, history)
-        c = 2 * normal.dashpot * normal.ratio * jnp.sqrt(touch.mass * elastic.stiffness)
+        c = 2 * normal.dashpot * normal.ratio * root(touch.mass * elastic.stiffness)
         stored, lost, forces, moments = {"contact": elastic.energy}, {}, {}, {}
         press = elastic.force
         if normal.is_damped:
