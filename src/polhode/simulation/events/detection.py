@@ -19,8 +19,8 @@ from polhode.simulation.events.event_functions import EventFunctions, EventState
 from polhode.simulation.events.records import Aftermath
 from polhode.simulation.events.responses import EventResponses
 from polhode.simulation.events.sampling import Crossing, Curve
-from polhode.simulation.events.step_parts import PartEnd, find_in_part, find_in_parts
 from polhode.simulation.events.step_attempt import StepAttempt
+from polhode.simulation.events.step_parts import PartEnd, find_in_part, find_in_parts
 from polhode.simulation.events.tally import EventTally
 from polhode.simulation.stepping import counted_angles
 from polhode.simulation.stepping.segments import AbstractSegmentStepper
@@ -240,8 +240,8 @@ class EventDetectingStepper(AbstractStepper):
     ) -> Crossing:
         """The first crossing in a step; none while an event is being located already."""
         w = p.events
-        start, end = (p.t, *Motion(w.values, w.rates, w.velocity)), (now.t, now.values, now.rates, now.velocity)
-        begin, end = PartEnd(p.carry.state, *start), PartEnd(new.carry.state, *end)
+        begin = PartEnd(p.carry.state, p.t, w.values, w.rates, w.velocity)
+        end = PartEnd(new.carry.state, now.t, now.values, now.rates, now.velocity)
         noise, jump = roundoff(new.carry.state), None
         if w.velocity is not None and now.velocity is not None:
             jump = counted_angles.jump_within(integrator, system, now.length, p.carry, new.carry)
@@ -259,7 +259,8 @@ class EventDetectingStepper(AbstractStepper):
 
     def _curve(self, system: AbstractSystem, p: Progress, begin: PartEnd, end: PartEnd) -> Callable[[Array], State]:
         """The states of a part of a step, by states and velocities at its ends."""
-        assert begin.velocity is not None and end.velocity is not None
+        assert begin.velocity is not None
+        assert end.velocity is not None
         span = end.t - begin.t
         curve = Curve.of(system.state_space, begin.state, end.state, span * begin.velocity, span * end.velocity)
         if not system.counts:
