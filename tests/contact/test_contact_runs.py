@@ -80,6 +80,28 @@ def test_contacts_close_and_open_by_name():
         ph.events.contact("floor", 3)
 
 
+@pytest.mark.parametrize("h", [0.01, 0.0173])
+def test_bounces_within_a_step_are_events_at_their_instants(h):
+    # On a plane with a tilt, along its normal: the ball rises and falls as on a level one with less weight.
+    tilt, fall, e = 0.3, 0.4, 0.6
+    turn = np.array([[np.cos(tilt), 0, np.sin(tilt)], [0, 1, 0], [-np.sin(tilt), 0, np.cos(tilt)]])
+    model = ph.Model(gravity=(0, 0, -G))
+    model.ground.add_shape(ph.shapes.Plane(rotation=turn, name="slope"))
+    model.add_body(mass=1.0, shape=ph.shapes.Sphere(0.1), position=turn @ (0, 0, fall + 0.1), name="ball")
+    model.contacts(restitution=e)
+    run = ph.simulate(model.problem(t1=1.2, h=h), "moreau", events=ph.events.contact("slope", "ball"))
+    weight, instants, speed = G * np.cos(tilt), [], np.sqrt(2 * G * np.cos(tilt) * fall)
+    instant = speed / weight
+    for _ in range(3):
+        rebound = e * speed
+        # The way of 1e-6 before and after the impact itself.
+        before, after = ((u - np.sqrt(u * u - 2e-6 * weight)) / weight for u in (speed, rebound))
+        instants += [instant - before, instant + after]
+        instant, speed = instant + 2 * rebound / weight, rebound
+    assert list(run.events.name[:6]) == ["slope/ball closes", "slope/ball opens"] * 3
+    np.testing.assert_allclose(run.events.t[:6], instants, rtol=0, atol=1e-10)
+
+
 def test_runs_start_with_the_forces_of_a_trial_step(problem, run, monkeypatch):
     advance, is_tried = host._Run._advance, host._Run._is_tried
     monkeypatch.setattr(host._Run, "_is_tried", lambda loop: False)

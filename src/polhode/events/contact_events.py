@@ -49,8 +49,8 @@ def contact(
     **Arguments:**
 
     - `first`, `second`: bodies of a model, or names of bodies or shapes; "ground" for the ground.
-    - `distance`: positive; of gaps that count as open. `moreau` turns a body that bounces back up to a step before the
-      surface: take more than the way of a step for that.
+    - `distance`: positive; of gaps that count as open. `moreau` turns a body that bounces up to a step before the
+      surface where something else touches it then: take more than the way of a step for that.
     - `terminal`, `tolerance`: as for `polhode.Event`.
 
     Raises ValueError for invalid values, `simulate` for names between which no rule is.

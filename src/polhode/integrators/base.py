@@ -35,6 +35,14 @@ class Estimate(NamedTuple):
     order: Array
 
 
+class VelocityJump(NamedTuple):
+    """A jump of velocities at the fraction `share` of a step, with the states before and after it; 1 for none."""
+
+    share: Array
+    before: State
+    after: State
+
+
 class StepInfo(NamedTuple):
     """Information about one step. Fields that a method does not provide stay None and cost nothing.
 
@@ -217,6 +225,14 @@ class AbstractIntegrator(Module):
     @abc.abstractmethod
     def step(self, system: AbstractSystem, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
         """One step from t to t + h."""
+
+    def jump_within(self, system: AbstractSystem, h: Array, carry0: Carry, carry1: Carry) -> VelocityJump | None:
+        """The impact that the method has located in the step between two carries; None of methods without such ones.
+
+        Between the start of a step, the impact and the end motions are smooth.
+        """
+        del system, h, carry0, carry1
+        return None
 
     @abc.abstractmethod
     def interpolate(self, system: AbstractSystem, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array) -> State:

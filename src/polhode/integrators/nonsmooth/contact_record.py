@@ -21,18 +21,22 @@ class ContactMemory(NamedTuple):
     """The memory of the method between steps: impulses by labels, and the energy that all k contacts have taken.
 
     - `first_part`: impulses of impacts that the next step completes.
+    - `impact_share`, `impact_jump`: of the located impact in the step that has ended, its time in fractions of the
+      step, 1 if there is none, and the change of velocity.
     """
 
     impulses: Float[Array, "c rows"]
     labels: Int[Array, " c"]
     dissipation: Float[Array, "k 3"]
     first_part: Float[Array, "c rows"]
+    impact_share: Array
+    impact_jump: Float[Array, " n"]
 
     @classmethod
-    def empty(cls, capacity: int, k: int, rows: int) -> Self:
+    def empty(cls, capacity: int, k: int, rows: int, n: int) -> Self:
         """Before the first step, which takes all contacts for ones that were there and carried a force."""
         none = jnp.zeros((capacity, rows))
-        return cls(none, jnp.full(capacity, ANY, jnp.int64), jnp.zeros((k, 3)), none)
+        return cls(none, jnp.full(capacity, ANY, jnp.int64), jnp.zeros((k, 3)), none, jnp.ones(()), jnp.zeros(n))
 
     @property
     def pressed(self) -> Bool[Array, " c"]:

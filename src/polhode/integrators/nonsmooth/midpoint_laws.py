@@ -27,12 +27,16 @@ class End(NamedTuple):
 
 
 class StepImpulses(NamedTuple):
-    """Impulses of a step, and relative velocities before and after them."""
+    """Impulses of a step, and relative velocities before and after them.
+
+    - `jump`: change of velocity by those that act at the instant of an impact.
+    """
 
     contacts: Float[Array, "k rows"]
     joints: Multipliers
     before: Float[Array, "k rows"]
     after: Float[Array, "k rows"]
+    jump: Vector
 
 
 class Round(NamedTuple):

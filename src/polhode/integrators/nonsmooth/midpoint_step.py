@@ -79,6 +79,11 @@ class MidpointStep(eqx.Module):
         """Rows whose laws hold at the instant of the impact; friction with bounds of its own has the whole step."""
         return self.impact.here[:, None] & ~self.held_rows
 
+    @property
+    def impact_share(self) -> Array:
+        """The instant of the impact in fractions of the step; 1 without one."""
+        return jnp.where(jnp.any(self.impact.here), 0.5 + self.impact.instant / self.h, 1.0)
+
     def slips(self, v: Vector) -> Float[Array, "k rows"]:
         """Relative velocities of the contacts in the middle."""
         return self.contacts.rows @ v + self.contacts.drift

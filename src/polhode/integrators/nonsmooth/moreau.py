@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from polhode.contact.solver import INCONSISTENT, SAME, solve
 from polhode.contact.sparse.sparse_solver import ACCEPTED
-from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
+from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo, VelocityJump
 from polhode.integrators.implicit._implicit_differentiation import freeze, with_implicit_derivative
 from polhode.integrators.nonsmooth.contact_conditions import (
     CONVERGED,
@@ -147,14 +147,16 @@ class Moreau(AbstractTimeStepper):
     ) -> tuple[Carry, StepInfo]:
         step, present, labels, guess = self._begin(system, t, h, state, memory, pressed)
         last = self._iterate(step, guess)
-        (impulses, joints, before, after), (v1, shift, _) = last.place, last.x
+        (impulses, joints, before, after, jump), (v1, shift, _) = last.place, last.x
         q1, gap = step.end(v1, shift)
         slips, work = step.slips_at_end(v1), dissipation(impulses, before, after)
         rows = slips.shape[1]
         everywhere = present.spread(jnp.concatenate((impulses / h, slips, work), axis=1), contacts_of(system).count)
         taken = memory.dissipation + everywhere[:, 2 * rows :]
         record = ContactRecord(everywhere[:, :rows], everywhere[:, rows : 2 * rows], taken)
-        left = ContactMemory(impulses, labels, taken, first_parts(step, impulses, step.slips(v1)))
+        left = ContactMemory(
+            impulses, labels, taken, first_parts(step, impulses, step.slips(v1)), step.impact_share, jump
+        )
         spheres = radii_of(contacts_of(system), present.number)
         missed = jnp.any(have_passed(h, step.contacts.gap, before, *spheres) & ~step.pressed)
         result = jnp.where(missed, int(Result.contact_missed), _result(step, last, gap))
@@ -203,7 +205,7 @@ class Moreau(AbstractTimeStepper):
     def _search(self, step: MidpointStep, guess: Float[Array, "k rows"]) -> Round:
         _, v = step.start
         none, slips = jnp.zeros(len(guess), bool), step.slips(v)
-        place = StepImpulses(guess, jnp.zeros(step.system.m), slips, slips)
+        place = StepImpulses(guess, jnp.zeros(step.system.m), slips, slips, jnp.zeros_like(v))
         start = End(v, jnp.zeros_like(v), _read(step, place.joints))
         no = jnp.asarray(False)
         first = Round(
@@ -251,7 +253,8 @@ class Moreau(AbstractTimeStepper):
         settles = ~doubtful | (change <= SETTLES * last.change)
         # Loads work along the shift as well. Gyroscopic forces don't, though they change the velocity of an impact.
         lost = delay * (response.moved @ step.impact.loads).reshape(k, rows)
-        place = StepImpulses(impulses, joints, step.slips(v0) + lost, step.slips(velocity) + lost)
+        jump = jnp.where(step.impact_rows, impulses, 0.0).reshape(-1) @ response.moved
+        place = StepImpulses(impulses, joints, step.slips(v0) + lost, step.slips(velocity) + lost, jump)
         end = End(velocity, shift, _read(step, joints))
         # From what solves nothing no round should begin.
         end, place = jax.tree.map(lambda new, old: jnp.where(again, old, new), (end, place), (last.x, last.place))
@@ -264,6 +267,17 @@ class Moreau(AbstractTimeStepper):
             end, place, change, size, solution.solved, sliding.on, sliding.on & settles, closed.reaches, keep, wedged,
             jammed, number,
         )  # fmt: skip
+
+    def jump_within(self, system: AbstractMechanical, h: Array, carry0: Carry, carry1: Carry) -> VelocityJump | None:
+        if not contacts_of(system).law.bounces:
+            return None
+        (q0, v0), (_, v1), impact = carry0.state, carry1.state, carry1.memory
+        share, jump = impact.impact_share, impact.impact_jump
+        gain = share * (v1 - jump - v0)
+        # Along the parabola on which the impact has been located.
+        instant = (share - 0.5) * h
+        place = system.flow(system.flow(q0, v0, 0.5 * h), instant * v0 + 0.5 * share * h * gain, 1.0)
+        return VelocityJump(share, (place, v0 + gain), (place, v0 + gain + jump))
 
     def interpolate(
         self, system: AbstractMechanical, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array

@@ -35,6 +35,12 @@ _ROUND_OFF = 64 * jnp.finfo(float).eps
 _AT_ONCE = 1e-6
 """Part of a step within which impacts are simultaneous."""
 
+_ACCELERATES = 2.0
+"""Factor of the rate of a gap up to which loads of a step may raise it for an impact that is still located."""
+
+_LATE = 0.05
+"""Part of a step by which an impact that has waited for it may lie before its beginning."""
+
 _APART = 1e-12
 """Part of its own effect up to which an impulse has none on another contact."""
 
@@ -121,7 +127,7 @@ def locate_impact(step: MidpointStep, present: PresentContacts) -> MidpointStep:
     rate = step.slips(v)[:, 0]
     arrives = (
         (step.slips_at_start()[:, 0] < 0)
-        & (step.contacts.gap + step.bend + step.h * rate <= step.closed)
+        & (step.contacts.gap + step.bend + _ACCELERATES * step.h * rate <= step.closed)
         & (step.law.restitution > 0)
     )
     none = step.contacts.rows, step.contacts.drift, step.impact
@@ -142,6 +148,8 @@ def _locate(
     system, h, (_, v) = step.system, step.h, step.start
     free = move_freely(step, constant_factors(step), v, jnp.zeros(system.n))
     before, change = step.slips(v)[:, 0], (step.contacts.rows @ (free.velocity - v))[:, 0]
+    # As rounds see which contacts close: loads of the step may bring them there.
+    arrives &= step.contacts.gap + step.bend + h * (before + jnp.minimum(change, 0.0)) <= step.closed
     # The gap is C + Bs + As² at s after the middle.
     A, B = step.bend / h**2 + 0.5 * change / h, before + 0.5 * change
     C = step.contacts.gap + 0.125 * h * change
@@ -150,7 +158,7 @@ def _locate(
     gain = change + 2 * step.turn[:, 0]
     speed = jnp.sqrt(jnp.where(meets, square, 1.0))
     delay = jnp.where(meets, 2 * C / (speed - jnp.where(meets, B, -1.0)), 0.0)
-    bounces = meets & (2 * step.law.restitution * speed > jnp.abs(gain)) & (delay >= -0.5 * h)
+    bounces = meets & (2 * step.law.restitution * speed > jnp.abs(gain)) & (delay >= -(0.5 + _LATE) * h)
     every = jnp.ones(len(before), bool)
     delassus = delassus_matrix(step.contacts, respond(step, free.factors, every).moved, every)
     alone = bounces & ~_is_disturbed(step, delassus, before + change, bounces, delay)
@@ -161,11 +169,18 @@ def _locate(
     path = instant * v + 0.5 * lead**2 / h * (free.velocity - v)
     there = contacts_of(system).again(system, step.t + instant, system.flow(step.middle, path, 1.0), present)
     here = due & (delay <= first + _AT_ONCE * h) & (there.feature == step.contacts.feature)
+    # Gaps of turning bodies are no parabolas: what is left of them there, the time of the impact takes up.
+    rate = (there.rows[:, 0] @ (v + lead / h * (free.velocity - v))) + there.drift[:, 0]
+    late = jnp.where(here, there.gap / jnp.maximum(-rate, 0.5 * speed), 0.0)
+    late = jnp.clip(jnp.where(jnp.any(here), jnp.sum(late) / jnp.maximum(jnp.sum(here), 1), 0.0), -_LATE * h, _LATE * h)
+    waits = (alone & ~due) | (here & (instant + late > 0.5 * h))
+    here &= ~waits
+    delay, instant = delay + late, instant + late
     rows = jnp.where(here[:, None, None], there.rows, step.contacts.rows)
     drift = jnp.where(here[:, None], there.drift, step.contacts.drift)
     loads = system.force(step.t, step.middle, jnp.zeros_like(v))
     instant = jnp.where(jnp.any(here), instant, 0.0)
-    return rows, drift, Impact(here, jnp.where(here, delay, 0.0), alone & ~due, instant, loads)
+    return rows, drift, Impact(here, jnp.where(here, delay, 0.0), waits, instant, loads)
 
 
 def _is_disturbed(

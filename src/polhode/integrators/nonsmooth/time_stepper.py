@@ -63,7 +63,7 @@ class AbstractTimeStepper(AbstractImpulseMethod):
         return self.after_trial(system, t, before, trial)
 
     def before_trial(self, system: AbstractMechanical, state: State) -> Carry:
-        memory = ContactMemory.empty(contacts_of(system).capacity, *size_of(system))
+        memory = ContactMemory.empty(contacts_of(system).capacity, *size_of(system), system.n)
         return Carry(state, memory, jnp.zeros(system.m + record_length(system)))
 
     def after_trial(self, system: AbstractMechanical, t: Array, before: Carry, trial: Carry) -> Carry:

@@ -18,8 +18,9 @@ from polhode.simulation.events.bracket import Bracket
 from polhode.simulation.events.event_functions import EventFunctions, EventState, Motion, StepEnd, roundoff
 from polhode.simulation.events.records import Aftermath
 from polhode.simulation.events.responses import EventResponses
-from polhode.simulation.events.sampling import Crossing, Curve, Sample, find_crossing
+from polhode.simulation.events.sampling import Crossing, Curve
 from polhode.simulation.events.step_attempt import StepAttempt
+from polhode.simulation.events.step_parts import PartEnd, find_in_part, find_in_parts
 from polhode.simulation.events.tally import EventTally
 from polhode.simulation.stepping import counted_angles
 from polhode.simulation.stepping.segments import AbstractSegmentStepper
@@ -238,18 +239,33 @@ class EventDetectingStepper(AbstractStepper):
         self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, new: Progress, now: StepEnd
     ) -> Crossing:
         """The first crossing in a step; none while an event is being located already."""
-        w, span = p.events, now.t - p.t
-        states = self._states(system, integrator, p, new, now)
-
-        def at(s: Array) -> Sample:
-            return Sample(s, *jax.jvp(lambda s: self.functions(p.t + s * span, states(s)), (s,), (jnp.ones(()),)))
-
-        zero, one = jnp.zeros(()), jnp.ones(())
-        ends = [(zero, w.values, w.rates), (one, now.values, now.rates)]
-        first, last = (
-            Sample(s, values, at(s).rates if rates is None else jnp.abs(span) * rates) for s, values, rates in ends
+        w = p.events
+        begin = PartEnd(p.carry.state, p.t, w.values, w.rates, w.velocity)
+        end = PartEnd(new.carry.state, now.t, now.values, now.rates, now.velocity)
+        noise, jump = roundoff(new.carry.state), None
+        if w.velocity is not None and now.velocity is not None:
+            jump = counted_angles.jump_within(integrator, system, now.length, p.carry, new.carry)
+        if jump is None:
+            states = self._states(system, integrator, p, new, now)
+            return find_in_part(self.functions, w.signs, states, begin, end, noise, w.searching)
+        t = p.t + jump.share * (now.t - p.t)
+        before, after = (
+            PartEnd(state, t, *self.functions.motion(system, t, new.h, state)) for state in (jump.before, jump.after)
         )
-        return find_crossing(self.functions, w.signs, at, first, last, roundoff(new.carry.state), w.searching)
+        part = lambda signs, a, b, skip: find_in_part(  # noqa: E731
+            self.functions, signs, self._curve(system, p, a, b), a, b, noise, skip
+        )
+        return find_in_parts(part, w.signs, jump.share, (begin, before), (after, end), w.searching)
+
+    def _curve(self, system: AbstractSystem, p: Progress, begin: PartEnd, end: PartEnd) -> Callable[[Array], State]:
+        """The states of a part of a step, by states and velocities at its ends."""
+        assert begin.velocity is not None
+        assert end.velocity is not None
+        span = end.t - begin.t
+        curve = Curve.of(system.state_space, begin.state, end.state, span * begin.velocity, span * end.velocity)
+        if not system.counts:
+            return curve
+        return lambda s: system.count_turns(p.carry.state, curve(s), begin.t - p.t + s * span)
 
     def _states(
         self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, new: Progress, now: StepEnd

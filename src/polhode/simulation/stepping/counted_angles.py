@@ -10,7 +10,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
+from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo, VelocityJump
 from polhode.systems.base import AbstractSystem, State
 
 
@@ -51,6 +51,18 @@ def after_part(integrator: AbstractIntegrator, system: AbstractSystem, t: Array,
     """The carry after a part of a divided step that ended at t."""
     after = integrator.after_part(system.for_step_from(carry.state), t, _bare(system, carry))
     return _with_counts(system, carry.state, after, 0.0)
+
+
+def jump_within(
+    integrator: AbstractIntegrator, system: AbstractSystem, h: Array, carry0: Carry, carry1: Carry
+) -> VelocityJump | None:
+    """The impact that the method has located in a step."""
+    ends = _bare(system, carry0), _bare(system, carry1)
+    jump = integrator.jump_within(system.for_step_from(carry0.state), h, *ends)
+    if jump is None or not system.counts:
+        return jump
+    before, after = (system.count_turns(carry0.state, x, jump.share * h) for x in (jump.before, jump.after))
+    return VelocityJump(jump.share, before, after)
 
 
 def interpolate(
