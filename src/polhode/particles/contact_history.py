@@ -1,8 +1,7 @@
-"""Contacts with history: loads of neighbours and walls after a step, and history that follows neighbours."""
+"""Contacts of neighbours with history: their loads after a step, and history that follows neighbours."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -13,8 +12,7 @@ from polhode.particles.laws.contact_law import Action, ContactLaw, History
 from polhode.particles.laws.touch import Ends, Touch, surface_velocity
 from polhode.particles.ledger import Sums
 from polhode.particles.neighbours import Neighbours
-from polhode.particles.walls import POSE, AbstractWall, Approach, MovingWall, WallPose
-from polhode.spaces.component_arrays import Vectors, add, add_scaled, dot, rotate, scale, subtract
+from polhode.spaces.component_arrays import Vectors, add, add_scaled, dot, scale, subtract
 from polhode.systems.separable import Motion
 
 if TYPE_CHECKING:
@@ -44,7 +42,7 @@ class ContactMemory(NamedTuple):
 
 
 class Total(NamedTuple):
-    """Sums over contacts: loads by kind, and energies by name, of each particle.
+    """Sums over contacts: loads by kind of each particle, and energies by name, of each particle or of all.
 
     `tensor`: Σ f ⊗ (point of contact - centre), row by row, and the number of contacts; empty if not needed.
     """
@@ -56,7 +54,8 @@ class Total(NamedTuple):
 
     def add(self, touch: Touch, action: Action, lever: Any, share: float) -> Total:
         """With another contact, of which the particle has this share of the energies."""
-        more = lambda old, new: {**old, **{k: old[k] + share * e for k, e in new.items()}}  # noqa: E731
+        of = lambda energy, total: share * (energy if total.ndim else jnp.sum(energy))  # noqa: E731
+        more = lambda old, new: {**old, **{k: old[k] + of(e, old[k]) for k, e in new.items()}}  # noqa: E731
         tensor, normal = self.tensor, touch.normal
         if tensor:
             holds = (touch.overlap > 0) | (action.history.adheres[0] > 0 if action.history.adheres else False)
@@ -153,7 +152,7 @@ def pair_touch(
     gains = Ends(subtract(here.dv, there.dv), here.domega, there.domega)
     overlaps, shift = (overlap, before), 0.25 * (overlap - before)
     levers = levers, (levers[0] + shift, levers[1] + shift)
-    return _touch(n, overlaps, (radius, mass), tilt, levers, ends, gains, h), levers[0][0]
+    return make_touch(n, overlaps, (radius, mass), tilt, levers, ends, gains, h), levers[0][0]
 
 
 def _sizes(
@@ -170,122 +169,7 @@ def _sizes(
     return reach, r * other / reach, m * of_other / (m + of_other), (r - half, other - half)
 
 
-class Course(NamedTuple):
-    """Motion of a wall in a step: its poses at the start and at the end, and its velocities at any time."""
-
-    wall: MovingWall
-    start: WallPose
-    end: WallPose
-
-    def surface(self, t: Any, p: Vectors, at_end: bool) -> tuple[Vectors, Vectors]:
-        """Velocity of the points p of the wall and its angular velocity at t, in the middle of the step or at its
-        end."""
-        pose = self.end if at_end else WallPose(scale(0.5, add(self.start.shift, self.end.shift)), self.end.turn)
-        return self.wall.surface_velocity(pose, t, p)
-
-
-def courses(walls: tuple[AbstractWall, ...], motion: Motion, poses: Array) -> tuple[list[Course | None], Array]:
-    """Motions of all walls, None for those at rest, and the poses after the step."""
-    first, kind, all_courses, after = 0, motion.places.x[0].dtype, [], []
-    for wall in walls:
-        if not isinstance(wall, MovingWall):
-            all_courses.append(None)
-            continue
-        part = tuple(poses[first + k] for k in range(POSE))
-        first += POSE
-        start = WallPose(part[:3], part[3:])
-        end = jax.tree.map(lambda a: jnp.asarray(a, kind), wall.move(start, motion.t, motion.h))
-        all_courses.append(Course(wall, start, end))
-        after.extend((*end.shift, *end.turn))
-    return all_courses, jnp.stack(after) if after else poses
-
-
-def add_walls(
-    system: AbstractSphereInteractions, law: ContactLaw, motion: Motion, memories: Any, poses: Array, total: Total
-) -> tuple[Total, Any, Array, Array]:
-    """`total` with the contacts of all walls, their memories and poses after the step, and a `Result` code."""
-    x, h, radius = system.wrap(motion.places.x), motion.h, 0.5 * system.diameters
-    motion = motion._replace(places=motion.places._replace(x=x))
-    x0 = add_scaled(x, -h, motion.v)
-    ways, poses = courses(system.walls, motion, poses)
-    active = system.active(x, motion.t + h)
-    active = True if active is None else active
-    after, code = [], jnp.zeros((), jnp.int32)
-    for wall, way, memory in zip(system.walls, ways, memories, strict=True):
-        ends = (x0, x) if way is None else (way.wall.local(way.start, x0), way.wall.local(way.end, x))
-        encounter = wall.meet(*ends, radius, memory, active)
-        histories = []
-        for approach in encounter.approaches:
-            total, history = _add_approach(system, law, motion, way, approach, total)
-            histories.append(history)
-        after.append(encounter.remember(tuple(histories)))
-        code = jnp.maximum(code, encounter.result)
-    return total, tuple(after), poses, code
-
-
-def _add_approach(
-    system: AbstractSphereInteractions,
-    law: ContactLaw,
-    motion: Motion,
-    way: Course | None,
-    approach: Approach,
-    total: Total,
-) -> tuple[Total, History]:
-    """`total` with the contacts of one approach, or of a stack of them."""
-    radius = 0.5 * system.diameters
-
-    def loop(total: Total, approach: Approach) -> tuple[Total, History]:
-        here = sides(system, motion, law.is_damped)
-        one = lambda total, approach: _add_face(system, law, motion, way, here, approach, total)  # noqa: E731
-        return (one if approach.distance.ndim == 1 else partial(jax.lax.scan, one))(total, approach)
-
-    kind = radius.dtype
-    like = lambda a: jnp.broadcast_to(jnp.asarray(a, kind), approach.distance.shape)  # noqa: E731
-    approach = approach._replace(
-        normal=tuple(map(like, approach.normal)), normal_before=tuple(map(like, approach.normal_before))
-    )
-    farthest = jnp.minimum(approach.distance, approach.before) - radius
-    near = jnp.any(farthest < jnp.max(law.reach(radius)))
-    return jax.lax.cond(near, loop, lambda total, approach: (total, approach.history), total, approach)
-
-
-def _add_face(
-    system: AbstractSphereInteractions,
-    law: ContactLaw,
-    motion: Motion,
-    way: Course | None,
-    here: Sides,
-    approach: Approach,
-    total: Total,
-) -> tuple[Total, History]:
-    radius, distance, h = 0.5 * system.diameters, approach.distance, motion.h
-    n, n0, overlap, before = approach.normal, approach.normal_before, radius - distance, radius - approach.before
-    zero = jnp.zeros_like(distance)
-    levers = (distance, zero), (distance + 0.5 * (overlap - before), zero)
-    ends = Ends(here.v, here.omega, (zero,) * 3)
-    gains = Ends(here.dv, here.domega, (zero,) * 3)
-    surface = spin = (zero,) * 3
-    if way is not None:
-        n0, n = rotate(way.start.turn, n0), rotate(way.end.turn, n)
-        like = lambda v: tuple(jnp.broadcast_to(jnp.asarray(a, zero.dtype), zero.shape) for a in v)  # noqa: E731
-        p = subtract(here.x, scale(distance, n))
-        surface, spin = map(like, way.surface(motion.t + h, p, True))
-        middle = add_scaled(p, -0.5 * h, subtract(here.v, scale(dot(subtract(here.v, surface), n), n)))
-        surface_middle, spin_middle = map(like, way.surface(motion.t + 0.5 * h, middle, False))
-        ends = Ends(subtract(here.v, surface_middle), here.omega, spin_middle)
-        if gains.apart:
-            turned = subtract(spin, spin_middle)
-            gains = Ends(subtract(here.dv, subtract(surface, surface_middle)), here.domega, turned)
-    touch = _touch(n, (overlap, before), (radius, system.masses), subtract(n, n0), levers, ends, gains, h)
-    action = law.act(touch, approach.history)
-    stored = {"wall" if name == "contact" else name: value for name, value in action.stored.items()}
-    total = total.add(touch, action._replace(stored=stored), distance, 1.0)
-    if way is not None:
-        total = total._replace(sums=total.sums.add_power(action, surface, spin))
-    return total, action.history
-
-
-def _touch(
+def make_touch(
     n: Vectors,
     overlaps: tuple[Array, Array],
     sizes: tuple[Any, Any],

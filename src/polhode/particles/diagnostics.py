@@ -14,7 +14,7 @@ from polhode import checks
 from polhode.compiler.cache.program_cache import xla_jit
 from polhode.particles import bonds, contacts
 from polhode.particles.bonds import Pair
-from polhode.particles.contact_history import Course, courses
+from polhode.particles.wall_contacts import Course, courses
 from polhode.particles.interactions import CONTACT_OUTPUTS, OVERLAP, AbstractSphereInteractions
 from polhode.particles.laws.contact_law import ContactLaw
 from polhode.particles.laws.hooke import Hooke

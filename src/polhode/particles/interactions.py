@@ -14,10 +14,11 @@ from jaxtyping import Array, Float, Int
 
 from polhode.particles import bonds, contacts
 from polhode.particles.bonds import Constants, Pair, Shear, Slots
-from polhode.particles.contact_history import ContactMemory, Total, add_pairs, add_walls, follow
+from polhode.particles.contact_history import ContactMemory, Total, add_pairs, follow
 from polhode.particles.laws.contact_law import ContactLaw
 from polhode.particles.ledger import STORES, Sums, kick_energy, no_sums, works
 from polhode.particles.neighbours import Neighbours, Period, stale
+from polhode.particles.wall_contacts import add_walls
 from polhode.particles.walls import POSE, AbstractSmoothWall, AbstractWall, Plane
 from polhode.result_codes import Result
 from polhode.spaces.component_arrays import Vectors, add, add_scaled, dot, rows, scale, select, subtract
@@ -87,6 +88,9 @@ class AbstractSphereInteractions(AbstractSeparable):
     """
 
     kind_name: ClassVar = "system of particles"
+
+    is_whole: ClassVar[bool] = True
+    """Whether all particles are on one device."""
 
     masses: Float[Array, " n"]
     inertias: Float[Array, " n"]
@@ -246,19 +250,20 @@ class AbstractSphereInteractions(AbstractSeparable):
         if not self.has_history:
             return super().loads_after(motion, rest, around)
         memory, kind = around.lists, self.masses.dtype
-        zeros = lambda names: {name: jnp.zeros(self.n, kind) for name in names}  # noqa: E731
+        each = () if self.is_whole and not self.touching else self.n
+        zeros = lambda names: {name: jnp.zeros(each, kind) for name in names}  # noqa: E731
         tensor = (jnp.zeros(self.n, kind),) * (CONTACT_OUTPUTS if self.contact_outputs else 0)
         sums = self._no_sums()
         if self.bonds:
             sums.loads["bond"] = Loads(*self._bond_loads(motion.places, rest))
         total, poses = Total(sums, zeros(self.stored_names), zeros(("cohesion",)), tensor), rest[2]
-        if self.touching and self.law is not None:
-            total, pairs = add_pairs(self, self.law, motion, memory, total)
-            memory = memory._replace(pairs=pairs)
         if self.wall_law is not None:
             total, walls, poses, code = add_walls(self, self.wall_law, motion, memory.walls, poses, total)
             memory = memory._replace(walls=walls)
             around = around._replace(result=jnp.maximum(around.result, code))
+        if self.touching and self.law is not None:
+            total, pairs = add_pairs(self, self.law, motion, memory, total)
+            memory = memory._replace(pairs=pairs)
         loads = total.sums.add_to(self._gravity(motion.t + motion.h))
         accounts = self._accounts_after(motion, rest[1], memory.sums, total, loads)
         contacts = rows(total.tensor) if self.contact_outputs else rest[3]
@@ -335,14 +340,20 @@ class AbstractSphereInteractions(AbstractSeparable):
             search = lambda around, x: Surroundings(*self.search(x, self.capacity, self.skin))  # noqa: E731
             return rest, jax.lax.cond(is_stale, search, lambda around, x: around, around, places.x)
 
-        def renew(around: Surroundings, x: Vectors, rest: Rest) -> Surroundings:
+        # What walls and sums remember stays out of the branches, which would copy it in every step.
+        memory = around.lists._replace(walls=(), sums=())
+
+        def renew(memory: ContactMemory, result: Array, x: Vectors, rest: Rest) -> tuple[ContactMemory, Array]:
             # Ends of bonds that broke are neighbours from now on.
             lists, code = self.search(x, self.capacity, self.skin, self.whole(rest), active)
             if self.release is not None:
-                code = jnp.maximum(code, self._blockage(x, lists.members, active & ~around.lists.active))
-            return Surroundings(follow(around.lists, lists)._replace(active=active), code)
+                code = jnp.maximum(code, self._blockage(x, lists.members, active & ~memory.active))
+            return follow(memory, lists)._replace(active=active), code
 
-        return rest, jax.lax.cond(is_stale | breaks, renew, lambda around, x, rest: around, around, places.x, rest)
+        keep = lambda memory, result, x, rest: (memory, result)  # noqa: E731
+        memory, code = jax.lax.cond(is_stale | breaks, renew, keep, memory, around.result, places.x, rest)
+        old = around.lists
+        return rest, Surroundings(memory._replace(walls=old.walls, sums=old.sums), code)
 
     def _intact_bonds(self, places: PoseComponents) -> Array:
         """1 where a bond bears its load, 0 where it breaks; independent of the order of bonds."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -56,6 +56,8 @@ class ShardedParticles(AbstractParticles):
 
     - `place`, `bond_place`: where each particle and bond of the user is. - `mesh`: the devices.
     """
+
+    is_whole: ClassVar = False
 
     ends: Halo
     slot_ends: Int[Array, "k n"]

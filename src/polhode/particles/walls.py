@@ -119,16 +119,21 @@ class AbstractSmoothWall(AbstractWall):
         return self
 
     def start(self, law: Any, n: int, dtype: Any) -> Any:
-        faces = jax.eval_shape(lambda: self.faces((jnp.zeros(n, dtype),) * 3))
-        return tuple(law.start((n,), dtype) for _ in faces)
+        return law.start((self.face_count, n), dtype)
+
+    @property
+    def face_count(self) -> int:
+        return len(jax.eval_shape(lambda: self.faces((jnp.zeros(1),) * 3)))
 
     def meet(self, x0: Vectors, x: Vectors, radius: Array, memory: Any, active: Any = True) -> Encounter:
         near = lambda faces: [(jnp.where(active, distance, FAR), n) for distance, n in faces]  # noqa: E731
         now, before = near(self.faces(x)), near(self.faces(x0))
-        approaches = tuple(Approach(*a, *b, old) for a, b, old in zip(now, before, memory, strict=True))
+        old = (jax.tree.map(lambda a, k=k: a[k], memory) for k in range(len(now)))
+        approaches = tuple(Approach(*a, *b, history) for a, b, history in zip(now, before, old, strict=True))
         through = [jnp.any(distance < -2 * radius) for distance, _ in now]
         lost = jnp.where(jnp.any(jnp.stack(through)), int(Result.lost_particles), 0)
-        return Encounter(approaches, tuple, lost.astype(jnp.int32))
+        stack = lambda histories: jax.tree.map(lambda *a: jnp.stack(a), *histories)  # noqa: E731
+        return Encounter(approaches, stack, lost.astype(jnp.int32))
 
 
 class Plane(AbstractSmoothWall):

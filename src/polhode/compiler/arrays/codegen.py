@@ -26,6 +26,7 @@ from polhode.compiler.arrays.operands import (
     allocate_rows,
     declare_like,
     dense,
+    slots_of,
     strides_of,
 )
 from polhode.compiler.arrays.row_loops import PartlyConstant, scalar_body, scan_rows
@@ -167,7 +168,9 @@ class _CodeGenerator:
 
     def _place(self, e: Equation, x: Arrays) -> Arrays:
         (v,) = e.outputs
-        to = self._take_ownership(v, dense(self.k.space(v.size), v.shape, v.dtype))
+        to = self._targets.get(id(v))
+        if to is None or not to.is_dense:
+            to = self._take_ownership(v, dense(self.k.space(v.size), v.shape, v.dtype))
         self._fill(e.inputs[0], to)
         return [to]
 
@@ -200,7 +203,7 @@ class _CodeGenerator:
 
     def _cond(self, e: Equation, x: Arrays) -> Arrays:
         which, *operands = x
-        branches = [flatten(c) for c in e.params["branches"]]
+        branches = [Schedule(flatten(c)) for c in e.params["branches"]]
         number = self.b.number(which)
         targets = [self._targets.get(id(v)) for v in e.outputs]
         blocks: list[Block] = []
@@ -208,7 +211,9 @@ class _CodeGenerator:
         with self.k.alternatives() as alternative:
             for branch in branches:
                 with alternative() as block:
-                    ends.append(self._materialise_outputs(generate(self.b, branch, operands), targets, e.outputs))
+                    into = _branch_targets(branch, operands, targets)
+                    results = _CodeGenerator(self.b, branch, operands, into).results()
+                    ends.append(self._materialise_outputs(results, targets, e.outputs))
                 blocks.append(block)
         results, assigned = list(ends[0]), {}
         for n, first in enumerate(ends[0]):
@@ -259,11 +264,18 @@ class _CodeGenerator:
             self._take_ownership(v, array.memory if isinstance(array, PartlyConstant) else array)
         return list(results)
 
+    def _memory_of_rows(self, v: Value) -> Buffer:
+        """Memory for the rows that a scan returns: that of a result of the program, which no operand of a scan shares
+        (`Schedule.in_place`), if it has the same layout."""
+        to = self._targets.get(id(v))
+        strides = (slots_of(v.shape[1:]), *strides_of(v.shape[1:]))
+        return to if to is not None and to.strides == strides else allocate_rows(self.k, v.shape, v.dtype)
+
     def _scan_of_arrays(self, e: Equation, x: Arrays) -> Arrays:
         p, k = e.params, self.k
         n_consts, n_carry, length = p["num_consts"], p["num_carry"], p["length"]
         step = flatten(p["jaxpr"])
-        rows = [allocate_rows(k, v.shape, v.dtype) for v in e.outputs[n_carry:]]
+        rows = [self._memory_of_rows(v) for v in e.outputs[n_carry:]]
         carry = LoopCarry(self.b, step, n_consts, x[n_consts : n_consts + n_carry])
 
         def one_row() -> Arrays:
@@ -278,6 +290,23 @@ class _CodeGenerator:
 
         carry.loop(lambda: k.apply("lt", TRUTH, carry.count, length), one_row, counted=True)
         return [*carry.current, *rows]
+
+
+def _branch_targets(
+    branch: Schedule, operands: Sequence[AbstractArray], targets: Sequence[Buffer | None]
+) -> dict[int, Buffer]:
+    """Those of the targets into which a branch may compute its results: memory that no operand is in, or that of an
+    operand that the branch doesn't read afterwards."""
+    flat, into = branch.flat, {}
+    for n, to in enumerate(targets):
+        if to is None:
+            continue
+        owners = [k for k, x in enumerate(operands) if isinstance(x, Buffer) and x.pointer is to.pointer]
+        out = flat.outputs[n]
+        is_repeated = sum(out is other for other in flat.outputs) > 1
+        if not is_repeated and all(branch.in_place(flat.inputs[k], out) for k in owners):
+            into[n] = to
+    return into
 
 
 def _no_preparation(shape: tuple[int, ...], place: Place) -> None:

@@ -120,6 +120,23 @@ def _dynamic_update_slice(eqn: Any) -> core.ClosedJaxpr:
     return _trace(update, eqn)
 
 
+def _cumulative_sum(eqn: Any) -> core.ClosedJaxpr | None:
+    """Sums along one axis as a loop over its elements."""
+    axis, last = eqn.params["axis"], eqn.params["reverse"]
+    if _is_short(eqn, (axis,)):
+        return decompose(eqn)
+
+    def add(total: jax.Array, row: jax.Array) -> tuple[jax.Array, jax.Array]:
+        total = total + row
+        return total, total
+
+    def cumulative_sum(x: jax.Array) -> jax.Array:
+        rows = jnp.moveaxis(x, axis, 0)
+        return jnp.moveaxis(jax.lax.scan(add, jnp.zeros_like(rows[0]), rows, reverse=last)[1], 0, axis)
+
+    return _trace(cumulative_sum, eqn)
+
+
 def _zeros(eqn: Any) -> core.ClosedJaxpr:
     """The array into which a scan writes its rows."""
     like: Any = eqn.outvars[0].aval
@@ -134,9 +151,10 @@ def _types(eqn: Any) -> list[jax.ShapeDtypeStruct]:
     return [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars]
 
 
-_REWRITES: dict[str, Callable[[Any], core.ClosedJaxpr]] = {
+_REWRITES: dict[str, Callable[[Any], core.ClosedJaxpr | None]] = {
     "dot_general": _products,
     "pad": _pad,
+    "cumsum": _cumulative_sum,
     "dynamic_update_slice": _dynamic_update_slice,
     "empty": _zeros,
     "empty2": _zeros,
