@@ -14,10 +14,10 @@ from polhode import checks
 from polhode.compiler.cache.program_cache import xla_jit
 from polhode.particles import bonds, contacts
 from polhode.particles.bonds import Pair
-from polhode.particles.wall_contacts import Course, courses
 from polhode.particles.interactions import CONTACT_OUTPUTS, OVERLAP, AbstractSphereInteractions
 from polhode.particles.laws.contact_law import ContactLaw
 from polhode.particles.laws.hooke import Hooke
+from polhode.particles.wall_contacts import Course, courses
 from polhode.particles.walls import POSE, MovingWall
 from polhode.spaces.component_arrays import Vectors, columns, select
 from polhode.systems.base import Observable, State
