@@ -292,6 +292,16 @@ class JointContacts(AbstractContactSet):
         along = here.places[2]
         return jnp.stack((_normals(along, gap, is_lower), along), axis=1)
 
+    @property
+    def gap_units(self) -> Float[Array, " k"]:
+        # Of displacements the way between both stops.
+        way = self.limits[:, 1] - self.limits[:, 0]
+        return jnp.where(self.are_angles, 1.0, jnp.where((way > 0) & (way < 0.5 * APART), way, jnp.inf))
+
+    @property
+    def are_angles(self) -> Bool[np.ndarray, " k"]:
+        return np.array([name.is_angle for name in self.names], bool)
+
     def efforts(self, system: Any, q: Point, forces: Float[Array, "k rows"]) -> Float[Array, " k"]:
         """Forces along the coordinates, of stops and friction, from those of the contacts."""
         _, signs = self.nearer_stops(system, q)
