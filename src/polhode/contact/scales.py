@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from polhode.linalg.blocks import Matrix, apply
 from polhode.spaces.base import Point, Vector
-from polhode.systems.mechanical.contact_set import AbstractContactSet, ContactKinematics
+from polhode.systems.mechanical.contact_set import AbstractContactSet, ContactKinematics, pick
 
 _ROUND_OFF = 64 * jnp.finfo(float).eps
 
@@ -24,6 +24,7 @@ class Scales(NamedTuple):
 
     unit: Float[Array, " c"]
     size: Float[Array, " c"]
+    are_angles: Bool[Array, " c"]
 
     @classmethod
     def of(cls, system: Any, q: Point, number: Int[Array, " c"] | None = None) -> Scales:
@@ -36,21 +37,27 @@ class Scales(NamedTuple):
         unit = jnp.where(angles, 1.0, contacts.gap_units)
         unit = jnp.where(jnp.isfinite(unit), unit, extent)
         size = jnp.where(angles, 1.0, extent)
-        if number is not None:
-            unit, size = (jnp.take(x, number, mode="clip") for x in (unit, size))
-        return jax.lax.stop_gradient(cls(unit, size))
+        scales = jax.lax.stop_gradient(cls(unit, size, angles))
+        return scales if number is None else pick(number, scales)
 
     def closed(self, part: float) -> Float[Array, " c"]:
         """Gaps up to which contacts count as closed: this part of their units, and round-off."""
         return part * self.unit + _ROUND_OFF * self.size
 
     def slow(self, part: float, at: ContactKinematics, v: Vector, way: Float[Array, " c"]) -> Float[Array, " c"]:
-        """Speeds along normals up to which contacts stay closed: a part of the largest, in units, and of round-off.
+        """Speeds along normals up to which contacts stay closed: a part of the largest, and what `way` says.
 
         - `way`: with which gaps of a step count as closed, over its time.
         """
         speed = jnp.abs(at.rows[:, 0]) @ jnp.abs(v) + jnp.abs(at.drift[:, 0])
-        return part * self.unit * jnp.max(speed / self.unit, initial=0.0) + way
+        return part * self.largest(speed) + way
+
+    def largest(self, speed: Float[Array, " c"]) -> Float[Array, " c"]:
+        """The largest speed of contacts, in the place of all others: angular velocities are none of points."""
+        angles, lengths = (
+            jnp.max(jnp.where(own, speed, 0.0), initial=0.0) for own in (self.are_angles, ~self.are_angles)
+        )
+        return jnp.where(self.are_angles, angles, lengths)
 
     def noise(self, part: float, rows: Float[Array, "c rows n"], moved: Float[Array, "c_rows n"], h: Array) -> Array:
         """Round-off of positions in a step as a motion, in the norm of the kinetic energy: √m times a speed.

@@ -29,7 +29,7 @@ CLOSED = 1e-10
 """Gap, in parts of its unit, up to which a contact counts as closed."""
 
 STAYS = 1e-9
-"""Normal velocity, relative to the largest one in units of gaps, up to which a contact stays."""
+"""Normal velocity, relative to the largest one, up to which a contact stays."""
 
 _FREE_ROUNDS = 4
 _SETTLES = 0.7
@@ -80,7 +80,8 @@ class Departure(eqx.Module):
         closed = scales.closed(CLOSED)
         leaves = contacts.rows[:, 0] @ v + contacts.drift[:, 0] > scales.slow(STAYS, contacts, v, closed / jnp.abs(h))
         return cls(
-            system, t, h, q, v, system.momentum(t, q, v), mass, tangent, system.jacobian(t, q), contacts, scales, closed,
+            system, t, h, q, v, system.momentum(t, q, v), mass, tangent, system.jacobian(t, q), contacts,
+            scales=scales, closed=closed,
             pressed=pressed & same & (contacts.gap <= closed) & ~leaves,
             guess=jnp.where(same[:, None], memory.impulses, 0.0),
         )  # fmt: skip
@@ -171,7 +172,8 @@ def _place(step: Departure, v: Vector) -> Drift:
     k, rows, n = columns.shape
     return Drift(
         q, v, momentum, contacts, columns, jnp.zeros((k * rows, n)), jnp.zeros((k, rows)), jnp.zeros(system.m),
-        step.pressed, jnp.asarray(jnp.inf), jnp.zeros(()), jnp.zeros(()), jnp.ones(()), jnp.asarray(True), jnp.asarray(False), jnp.asarray(0),
+        step.pressed, change=jnp.asarray(jnp.inf), size=jnp.zeros(()), noise=jnp.zeros(()), part=jnp.ones(()),
+        solved=jnp.asarray(True), undetermined=jnp.asarray(False), number=jnp.asarray(0),
     )  # fmt: skip
 
 
