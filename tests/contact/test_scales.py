@@ -99,7 +99,7 @@ def drawer(units: Units) -> ph.Model:
         mass=units.mass, inertia=(units.mass * units.length**2,) * 3, position=(-0.05 * units.length, 0, 0)
     )
     guide = model.add(J.Prismatic(model.ground, body, axis=(1, 0, 0), name="guide"))
-    model.add(F.JointStops(guide, limits=(None, 0.05 * units.length), restitution=0.5))
+    model.add(F.JointStops(guide, limits=(-np.inf, 0.05 * units.length), restitution=0.5))
     model.add(F.JointFriction(guide, units.mass * units.length / units.time**2))
     return model
 
