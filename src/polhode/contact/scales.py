@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from polhode.contact.contact_problem import slip_rows
 from polhode.linalg.blocks import Matrix, apply
 from polhode.spaces.base import Point, Vector
 from polhode.systems.mechanical.contact_set import AbstractContactSet, ContactKinematics, pick
@@ -51,6 +52,21 @@ class Scales(NamedTuple):
         """
         speed = jnp.abs(at.rows[:, 0]) @ jnp.abs(v) + jnp.abs(at.drift[:, 0])
         return part * self.largest(speed) + way
+
+    def speeds(
+        self, at: ContactKinematics, v: Vector, slips: Float[Array, "c rows"], free: Float[Array, "c rows"]
+    ) -> Float[Array, "c rows"]:
+        """Speeds of the system along all rows, never zero: of contacts, and of a fall over the length of their units.
+
+        - `slips`: their relative velocities. - `free`: relative accelerations without contacts.
+        """
+        first = slip_rows(slips.shape[1]).stop
+        moving = jnp.max(jnp.abs(at.rows[:, :first]) @ jnp.abs(v) + jnp.abs(slips[:, :first]), axis=1)
+        fall = jnp.max(jnp.abs(free[:, :first]), axis=1)
+        speed = self.largest(moving + jnp.sqrt(self.unit * jax.lax.stop_gradient(fall)))
+        speed = jnp.where(speed > 0, speed, 1.0)
+        spins = jnp.arange(slips.shape[1]) >= first
+        return jax.lax.stop_gradient(jnp.where(spins, (speed / self.unit)[:, None], speed[:, None]))
 
     def largest(self, speed: Float[Array, " c"]) -> Float[Array, " c"]:
         """The largest speed of contacts, in the place of all others: angular velocities are none of points."""
