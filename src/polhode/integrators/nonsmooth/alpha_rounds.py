@@ -28,7 +28,7 @@ _CONVERGED = 1e-13
 _NOISE = 1e-10
 """Change below which rounds end that don't get better: contacts of large mass ratios are solved up to this."""
 
-_ROUND_OFF = 8 * jnp.finfo(float).eps
+_ROUND_OFF = 8 * float(jnp.finfo(float).eps)
 
 _BLUR = 1e3
 """The same in parts of round-off of positions in a step."""

@@ -39,7 +39,7 @@ _LEAST_PART = 1 / 16
 _NOISE_GROWTH = 4.0
 """Factor of each further round for the round-off of gaps up to which shares of redundant contacts stay."""
 
-_ROUND_OFF = 8 * jnp.finfo(float).eps
+_ROUND_OFF = 8 * float(jnp.finfo(float).eps)
 
 
 class Departure(eqx.Module):
