@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from polhode.spaces.base import Point, Vector
 from polhode.systems.mechanical.contact_set import (
@@ -80,6 +80,18 @@ class CombinedContacts(AbstractContactSet):
     @property
     def thicknesses(self) -> Float[Array, " k"]:
         return jnp.concatenate((self.first.thicknesses, self.second.thicknesses))
+
+    @property
+    def gap_units(self) -> Float[Array, " k"]:
+        return jnp.concatenate((self.first.gap_units, self.second.gap_units))
+
+    @property
+    def radius(self) -> Float[Array, ""]:
+        return jnp.maximum(self.first.radius, self.second.radius)
+
+    @property
+    def are_angles(self) -> Bool[np.ndarray, " k"]:
+        return np.concatenate((self.first.are_angles, self.second.are_angles))
 
     def ahead(self, system: Any, t: Array, q: Point, v: Vector, present: PresentContacts) -> ContactsAhead:
         pairs = zip((self.first, self.second), self._split(present), strict=True)

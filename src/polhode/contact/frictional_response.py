@@ -21,6 +21,7 @@ from polhode.contact.held_contacts import (
     sliding_friction,
     stop_rows,
 )
+from polhode.contact.scales import Scales
 from polhode.contact.solver import solve
 from polhode.contact.unilateral import TOUCH_TOLERANCE
 from polhode.spaces.base import Point, Vector
@@ -42,8 +43,11 @@ _AT_BOUND = 1e-8
 
 _TOLERANCE = 1e-12
 
+_AT_ONCE = 1e-3
+"""Part of the shortest flight within which contacts touch at the same instant."""
+
 _DEPTH = 1e-12
-"""Depth, relative to the larger of 1 and the largest coordinate, that a contact without force may have."""
+"""Depth, relative to the largest position, that a contact without force may have."""
 
 
 class FrictionalResponse(NamedTuple):
@@ -84,17 +88,23 @@ def respond_with_friction(
     q, v = state
     motion = ContactMotion.of(system, t, q, v)
     free_response = FreeResponse.at(system, t, q, motion.kinematics.rows)
-    touching = modes.at(motion.labels).closed | (motion.kinematics.gap <= TOUCH_TOLERANCE)
-    impact = _impact(system, t, q, v, motion, free_response, touching, shortest)
+    scales = Scales.of(system, q)
+    # Instants of impacts are located up to a fraction of the shortest flight.
+    way = _AT_ONCE * shortest * scales.largest(jnp.abs(motion.slips[:, 0]))
+    touches = motion.kinematics.gap <= scales.closed(TOUCH_TOLERANCE) + way
+    touching = modes.at(motion.labels).closed | touches
+    free, _ = free_response.accelerations(system, t, q, v)
+    speed = scales.speeds(motion.kinematics, v, motion.slips, motion.kinematics.rows @ free + motion.bend)
+    impact = _impact(motion, v, free, speed, contacts_of(system).law, free_response, touching, shortest)
     after = motion.slips + jnp.einsum("kin,n->ki", motion.kinematics.rows, impact.velocity - v)
     resting = touching & (after[:, 0] <= impact.slow)
-    new, solved = _modes(system, t, q, impact.velocity, free_response, resting)
+    new, solved = _modes(system, t, q, impact.velocity, free_response, resting, speed)
     # Contacts that open slowly, or carry nothing, must not close again because of rounding.
-    depth = jnp.maximum(-motion.kinematics.gap, 0.0) + _DEPTH * _size(q)
+    depth = jnp.maximum(-motion.kinematics.gap, 0.0) + _DEPTH * scales.size
     slack = jnp.where(resting & ~new.closed, depth, 0.0)
     new = dataclasses.replace(new, slack=slack)
     velocity = stop_rows(free_response, new.held, after, impact.velocity)
-    locks = touching & ~new.own & _is_locked(contacts_of(system).law, motion, free_response, _speed(v))
+    locks = touching & ~new.own & _is_locked(contacts_of(system).law, motion, free_response, speed)
     return FrictionalResponse(velocity, new, impact.impulses, motion.slips, after, locks, impact.solved & solved)
 
 
@@ -105,27 +115,29 @@ def _is_locked(law: ContactLaw, motion: ContactMotion, free_response: FreeRespon
     along = slip_rows(u.shape[1])
     scaled = law.friction * u[:, along]
     size = length(scaled)
-    slides = size > _SLIPS * speed
+    slides = size > _SLIPS * speed[:, 1]
     drag = -law.friction * scaled / jnp.where(slides, size, 1.0)[:, None]
     own = jnp.einsum("kn,kin->ki", motion.kinematics.rows[:, 0], free_response.motions[:, : along.stop])
-    return slides & (u[:, 0] > -_SLIPS * speed) & (own[:, 0] + jnp.sum(drag * own[:, 1:], axis=1) <= 0)
+    return slides & (u[:, 0] > -_SLIPS * speed[:, 0]) & (own[:, 0] + jnp.sum(drag * own[:, 1:], axis=1) <= 0)
 
 
 def _impact(
-    system: AbstractMechanical,
-    t: Array,
-    q: Point,
-    v: Vector,
     motion: ContactMotion,
+    v: Vector,
+    free: Vector,
+    speeds: Float[Array, "k rows"],
+    law: ContactLaw,
     free_response: FreeResponse,
     touching: Bool[Array, " k"],
     shortest: Array,
 ) -> _Impact:
-    """Impulses of all that touches, if anything approaches."""
-    law, u = contacts_of(system).law.at_slips(motion.slips), motion.slips
-    free, _ = free_response.accelerations(system, t, q, v)
+    """Impulses of all that touches, if anything approaches.
+
+    - `free`: accelerations without contacts. - `speeds`: of the system along rows.
+    """
+    law, u = law.at_slips(motion.slips), motion.slips
     fall = (motion.kinematics.rows @ free + motion.bend)[:, 0]
-    still, speed = SLOW * _speed(v), jnp.max(jnp.where(touching, jnp.abs(u[:, 0]), 0.0), initial=0.0)
+    still, speed = SLOW * speeds[:, 0], jnp.max(jnp.where(touching, jnp.abs(u[:, 0]), 0.0), initial=0.0)
     approach = jnp.where(touching & (u[:, 0] < -still), u[:, 0], 0.0)
     rests = 2 * law.restitution * jnp.abs(approach) <= shortest * jnp.maximum(-fall, 0.0)
     target = u.at[:, 0].add(jnp.where(rests, 0.0, law.restitution) * approach)
@@ -150,21 +162,29 @@ def _impact(
 
 
 def _modes(
-    system: AbstractMechanical, t: Array, q: Point, v: Vector, free_response: FreeResponse, resting: Bool[Array, " k"]
+    system: AbstractMechanical,
+    t: Array,
+    q: Point,
+    v: Vector,
+    free_response: FreeResponse,
+    resting: Bool[Array, " k"],
+    speed: Float[Array, "k rows"],
 ) -> tuple[ContactModes, Array]:
     """Modes of contacts of which some rest along their normals, and whether they were found."""
-    law, motion, speed = contacts_of(system).law.at_rest(), ContactMotion.of(system, t, q, v), _speed(v)
+    law, motion = contacts_of(system).law.at_rest(), ContactMotion.of(system, t, q, v)
     u, parts = motion.slips, discs(motion.slips.shape[1])
     slipping, ways = jnp.zeros(u.shape, bool), jnp.zeros(u.shape)
     own = motion.kinematics.held_slots()
     for disc in parts:
         size = length(u[:, disc])[:, None]
         slips = (
-            (resting | own)[:, None] & (size > _SLIPS * speed) & jnp.any(law.bounds[:, disc] > 0, axis=1, keepdims=True)
+            (resting | own)[:, None]
+            & (size > _SLIPS * speed[:, disc][:, :1])
+            & jnp.any(law.bounds[:, disc] > 0, axis=1, keepdims=True)
         )
         slipping = slipping.at[:, disc].set(slips)
         ways = ways.at[:, disc].set(jnp.where(slips, u[:, disc] / jnp.where(slips, size, 1.0), 0.0))
-    solution, turns = _forces(system, t, q, v, motion, free_response, resting, slipping, ways)
+    solution, turns = _forces(system, t, q, v, motion, free_response, resting, slipping, ways, speed)
     forces = solution.impulses
     normal = forces[:, 0]
     most = friction_bounds(normal, motion.kinematics.hold)
@@ -200,10 +220,11 @@ def _forces(
     resting: Bool[Array, " k"],
     slipping: Bool[Array, "k rows"],
     ways: Float[Array, "k rows"],
+    speed: Float[Array, "k rows"],
 ) -> tuple[ContactSolution, Float[Array, "k rows"]]:
     """Forces of contacts that rest along their normals, and relative accelerations; what slides has known friction."""
     law: ContactLaw = contacts_of(system).law
-    drag, rub = sliding_friction(system, motion, ways, _speed(v))
+    drag, rub = sliding_friction(system, motion, ways, speed)
     loaded = free_response.with_drag(drag)
     free, _ = free_response.push(free_response.accelerations(system, t, q, v), rub)
     missing = (motion.kinematics.rows @ free + motion.bend).reshape(-1)
@@ -217,11 +238,3 @@ def _forces(
     )  # fmt: skip
     solution = solve(problem, jnp.zeros_like(motion.slips), _TOLERANCE)
     return solution, (loaded.delassus @ solution.impulses.reshape(-1) + missing).reshape(motion.slips.shape)
-
-
-def _speed(v: Vector) -> Array:
-    return 1.0 + jnp.max(jnp.abs(v), initial=0.0)
-
-
-def _size(q: Point) -> Array:
-    return jnp.maximum(1.0, jnp.max(jnp.stack([jnp.max(jnp.abs(x), initial=0.0) for x in jax.tree.leaves(q)])))

@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from polhode.contact.contact_problem import discs
 from polhode.contact.elimination import eliminate
+from polhode.contact.scales import Scales
 from polhode.contact.system import AbstractContactSystem
 from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
@@ -40,7 +41,8 @@ _COMPLIANCE = 1e-7
 _CORRECTIONS = 3
 
 _CLOSED = 1e-14
-"""Largest gap of closed contacts at the ends of steps, relative to the larger of 1 and the largest coordinate."""
+"""Largest gap of closed contacts at the ends of steps, relative to the largest position, and residual of joints,
+relative to the larger of 1 and the largest coordinate."""
 
 _PROJECTIONS = 12
 
@@ -53,7 +55,7 @@ class ContactModes(eqx.Module):
     - `held`: rows of relative velocities that are zero: normal ones of closed contacts, and those that stick.
     - `direction`: of velocities in rows that slide, unit vectors for each tangential part; zero for all others.
     - `slack`: depth that gaps of open contacts may have.
-    - `speed`, `force`: sizes of velocities and of normal forces where these modes began.
+    - `speed`, `force`: sizes of velocities along rows and of normal forces where these modes began.
     """
 
     labels: Int[Array, " k"]
@@ -61,7 +63,7 @@ class ContactModes(eqx.Module):
     held: Bool[Array, "k rows"]
     direction: Float[Array, "k rows"]
     slack: Float[Array, " k"]
-    speed: Float[Array, ""]
+    speed: Float[Array, "k rows"]
     force: Float[Array, ""]
     own: Bool[Array, " k"]
 
@@ -75,7 +77,7 @@ class ContactModes(eqx.Module):
             none.astype(bool),
             none,
             jnp.zeros(k),
-            jnp.ones(()),
+            jnp.ones((k, rows)),
             jnp.ones(()),
             jnp.zeros(k, bool),
         )
@@ -239,7 +241,7 @@ class HeldContacts(AbstractContactSystem):
             needed = length(jnp.where(modes.held[:, disc], forces[:, disc] / bound, 0.0) / modes.force)
             sticks = jnp.any(modes.held[:, disc], axis=1)
             margins.append(jnp.where(sticks, most * (1 + _PULLS) + _PULLS - needed, INACTIVE))
-            ahead = jnp.sum(modes.direction[:, disc] * slips[:, disc], axis=1) / modes.speed + _ROOM
+            ahead = jnp.sum(modes.direction[:, disc] * slips[:, disc] / modes.speed[:, disc], axis=1) + _ROOM
             slides = jnp.any(modes.direction[:, disc] != 0, axis=1)
             margins.append(jnp.where(slides, ahead, INACTIVE))
         return jnp.min(jnp.stack(margins), initial=INACTIVE)
@@ -263,6 +265,8 @@ class HeldContacts(AbstractContactSystem):
         solve = least_forces(free_response.delassus, free_response.own, closed[:, None])
         size = jnp.maximum(1.0, jnp.max(jnp.stack([jnp.max(jnp.abs(x), initial=0.0) for x in jax.tree.leaves(q)])))
 
+        scales = Scales.of(system, q)
+
         def residual(q: Point) -> tuple[Multipliers, Float[Array, " k"]]:
             at = contacts.kinematics(system, t, q)
             closed = self.modes.at(contacts.label(at.feature)).closed
@@ -270,7 +274,9 @@ class HeldContacts(AbstractContactSystem):
             return joints, jnp.where(closed, at.gap, 0.0)
 
         def far(rest: tuple[Multipliers, Float[Array, " k"]]) -> Array:
-            return jnp.maximum(*(jnp.max(jnp.abs(x), initial=0.0) for x in rest)) > _CLOSED * size
+            joints, gaps = rest
+            open_by = jnp.max(jnp.abs(joints), initial=0.0) / size
+            return jnp.maximum(open_by, jnp.max(jnp.abs(gaps) / scales.size, initial=0.0)) > _CLOSED
 
         def closer(loop: Any) -> Any:
             q, (joints, gaps), number = loop
@@ -328,7 +334,7 @@ def friction_bounds(normal: Float[Array, " k"], hold: Float[Array, " k"] | None)
 
 
 def sliding_friction(
-    system: AbstractMechanical, motion: ContactMotion, direction: Float[Array, "k rows"], speed: Array
+    system: AbstractMechanical, motion: ContactMotion, direction: Float[Array, "k rows"], speed: Float[Array, "k rows"]
 ) -> tuple[Float[Array, "k rows"], Float[Array, "k rows"]]:
     """Friction of what slides in these directions: for a normal force of 1, and that which has bounds of its own."""
     drag, hold = sliding_drag(contacts_of(system).law, direction, motion.slips, speed), motion.kinematics.hold
@@ -339,13 +345,13 @@ def sliding_friction(
 
 
 def sliding_drag(
-    law: ContactLaw, direction: Float[Array, "k rows"], slips: Float[Array, "k rows"], speed: Array
+    law: ContactLaw, direction: Float[Array, "k rows"], slips: Float[Array, "k rows"], speed: Float[Array, "k rows"]
 ) -> Float[Array, "k rows"]:
     """Forces of friction and moments for a normal force of 1, in parts that have a direction of sliding."""
     factors, parts = law.at_slips(slips).bounds, [jnp.zeros((len(slips), 1))]
     for disc in discs(slips.shape[1]):
         along, mu = direction[:, disc], factors[:, disc]
-        u = slips[:, disc] / (_BLUR * speed)
+        u = slips[:, disc] / (_BLUR * speed[:, disc])
         # What is on the bound while others hold it has round-off for a slip: friction that followed it would be stiff.
         square = jnp.sum(u * u, axis=1, keepdims=True)
         u = (square * u + along / (1 + square)) / (1 + square)

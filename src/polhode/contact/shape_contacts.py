@@ -128,6 +128,12 @@ class PairGroup(eqx.Module):
         return jax.lax.stop_gradient(first + second)
 
     @property
+    def radii(self) -> Float[Array, "2 pairs"]:
+        """Radii of spheres around the shapes of both kinds; infinite where none bounds them."""
+        radii = [jax.vmap(lambda shape: shape.bounding_radius)(shape) for shape in (self.first, self.second)]
+        return jax.lax.stop_gradient(jnp.stack(radii))
+
+    @property
     def _are_bodies(self) -> bool:
         return all(
             isinstance(shape, AbstractConvex) and not isinstance(shape, Plane) for shape in (self.first, self.second)
@@ -330,6 +336,15 @@ class ShapeContacts(AbstractContactSet):
     @property
     def thicknesses(self) -> Float[Array, " k"]:
         return jnp.concatenate([jnp.repeat(group.thickness, group.slots) for group in self.groups])
+
+    @property
+    def gap_units(self) -> Float[Array, " k"]:
+        return jnp.concatenate([jnp.repeat(jnp.min(group.radii, axis=0), group.slots) for group in self.groups])
+
+    @property
+    def radius(self) -> Float[Array, ""]:
+        radii = jnp.concatenate([group.radii.reshape(-1) for group in self.groups])
+        return jnp.max(jnp.where(jnp.isfinite(radii), radii, 0.0), initial=0.0)
 
     def _look_up(self, system: Any, q: Point, present: PresentContacts) -> Selection:
         """The same contacts of features of shapes in another position."""

@@ -292,6 +292,23 @@ class JointContacts(AbstractContactSet):
         along = here.places[2]
         return jnp.stack((_normals(along, gap, is_lower), along), axis=1)
 
+    @property
+    def gap_units(self) -> Float[Array, " k"]:
+        # Of displacements the way between both stops, or that to the only one.
+        way, has_stop = self.limits[:, 1] - self.limits[:, 0], jnp.abs(self.limits) < 0.5 * APART
+        only = jnp.max(jnp.where(has_stop, jnp.abs(self.limits), 0.0), axis=1)
+        way = jnp.where(jnp.all(has_stop, axis=1), way, only)
+        return jnp.where(self.are_angles, 1.0, jnp.where(way > 0, way, jnp.inf))
+
+    @property
+    def radius(self) -> Float[Array, ""]:
+        ways = jnp.where(self.are_angles | ~jnp.isfinite(self.gap_units), 0.0, self.gap_units)
+        return jnp.max(ways, initial=0.0)
+
+    @property
+    def are_angles(self) -> Bool[np.ndarray, " k"]:
+        return np.array([name.is_angle for name in self.names], bool)
+
     def efforts(self, system: Any, q: Point, forces: Float[Array, "k rows"]) -> Float[Array, " k"]:
         """Forces along the coordinates, of stops and friction, from those of the contacts."""
         _, signs = self.nearer_stops(system, q)

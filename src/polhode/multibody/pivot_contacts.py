@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array, Bool, Float
 
 from polhode.contact.distances import APART
 from polhode.linalg.known_places import take
@@ -60,6 +61,10 @@ class PivotContacts(AbstractContactSet):
         """The largest torques; no number where one is negative."""
         bounds = jnp.stack([jnp.asarray(bound(t), float) for bound in self.bounds])
         return jnp.where(bounds >= 0, bounds, jnp.nan)
+
+    @property
+    def are_angles(self) -> Bool[np.ndarray, " k"]:
+        return np.ones(self.count, bool)
 
     def gaps(self, system: Any, t: Array, q: Point) -> Float[Array, " k"]:
         del system, t, q

@@ -20,8 +20,8 @@ _PRESSES = 1e-12
 """Normal force, relative to the largest in the run, from which a point counts as pressed."""
 
 _SLIPS = 1e-9
-"""Speed, relative to the largest in the run or to the units of length and time if those are more, from which a pressed
-point may count as sliding."""
+"""Speed, relative to the largest in the run or to `speed_unit` if that is more, from which a pressed point may count as
+sliding."""
 
 _ON_CONE = 1e-6
 """Distance from the friction cone, relative to the normal force, within which a force is that of sliding."""
@@ -122,19 +122,40 @@ def find_pressed(record: ContactRecord) -> np.ndarray:
     return normal > _PRESSES * np.max(normal, initial=0.0)
 
 
+def slips_above(speed: np.ndarray, unit: float) -> np.ndarray:
+    """Which speeds are more than round-off, of the largest of them or of this unit."""
+    return speed > _SLIPS * np.max(speed, initial=unit)
+
+
 def speeds(record: ContactRecord) -> np.ndarray:
     """Speeds along the surfaces, shape (n, p)."""
     slips = np.asarray(record.slips)
     return np.hypot(slips[..., 1], slips[..., 2])
 
 
-def modes(record: ContactRecord, friction: Float[np.ndarray, "p 2"]) -> np.ndarray:
+def speed_unit(run: ResultView) -> float:
+    """The largest distance of a body from the origin over the time of a run: nothing is as slow that comes anywhere.
+
+    Of a single instant over its time. 1 without bodies, or without such a time.
+    """
+    t, positions = np.asarray(run.t), run.outputs.get("positions")
+    time = float(np.ptp(t)) if t.size > 1 else float(np.max(np.abs(t), initial=0.0))
+    if positions is None or time == 0:
+        return 1.0
+    distances = np.abs(np.asarray(positions))
+    return float(np.max(distances, initial=0.0, where=np.isfinite(distances))) / time
+
+
+def modes(record: ContactRecord, friction: Float[np.ndarray, "p 2"], unit: float) -> np.ndarray:
     """Whether points are open, stick or slide, as words, shape (n, p).
 
     A point slides if it is pressed and moves along the surface under a force on the friction cone. Where it has just
     begun to move, or turns, means of the force over a step may lie within the cone.
+
+    - `unit`: `speed_unit` of the run.
     """
-    is_pressed, moves = find_pressed(record), speeds(record) > _SLIPS * np.max(np.abs(record.slips), initial=1.0)
+    moves = slips_above(speeds(record), float(np.max(np.abs(record.slips), initial=unit)))
+    is_pressed = find_pressed(record)
     normal = np.asarray(record.forces)[..., 0]
     needed = needed_normal_forces(record, friction)
     on_cone = needed >= (1 - _ON_CONE) * normal - _turns(record, moves) * normal

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from polhode.checks import is_concrete
 from polhode.integrators.nonsmooth.contact_record import WORK_KINDS, ContactRecord
 from polhode.name_errors import NameDict, UnknownName
-from polhode.results.contact_laws import OPEN, SLIDE, STICK, contact_record, law_numbers, modes
+from polhode.results.contact_laws import OPEN, SLIDE, STICK, contact_record, law_numbers, modes, speed_unit
 from polhode.results.contact_places import ContactPlaces
 from polhode.results.quantity import AbstractNamedResults, Quantity, model_names
 from polhode.results.quaternion_series import library
@@ -83,7 +83,8 @@ def _modes(contact: ContactResults) -> np.ndarray:
             f"Modes of {contact._title} are words, which JAX can't trace. Under tracing compare `normal_forces` and "
             "`slips`."
         )
-    return modes(record, law_numbers(contact._run, "friction", [np.nan, np.nan]))[..., contact._points.numbers]
+    friction = law_numbers(contact._run, "friction", [np.nan, np.nan])
+    return modes(record, friction, speed_unit(contact._run))[..., contact._points.numbers]
 
 
 def _mode(contact: ContactResults) -> np.ndarray:

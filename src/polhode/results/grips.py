@@ -12,13 +12,10 @@ from polhode.checks import is_concrete
 from polhode.integrators.nonsmooth.contact_record import ContactRecord
 from polhode.multibody.system import MultibodySystem
 from polhode.name_errors import UnknownName
-from polhode.results.contact_laws import OPEN, SLIDE, STICK, grip_record
+from polhode.results.contact_laws import OPEN, SLIDE, STICK, grip_record, slips_above, speed_unit
 from polhode.results.protocols import ResultView
 from polhode.results.quantity import AbstractComputation, AbstractNamedResults, Quantity, model_names
 from polhode.results.quaternion_series import library
-
-_SLIPS = 1e-9
-"""Speed, relative to the largest in the run or to one if that is more, from which a point slides."""
 
 
 class GripPlaces(AbstractComputation):
@@ -47,10 +44,10 @@ class GripPlaces(AbstractComputation):
         return {"grip_pushes": grips.push, "grip_points": grips.point, "grip_directions": directions}
 
 
-def grip_modes(record: ContactRecord, pushes: Float[np.ndarray, "n p"]) -> np.ndarray:
-    """Whether points are open, stick or slide, as words, shape (n, p)."""
+def grip_modes(record: ContactRecord, pushes: Float[np.ndarray, "n p"], unit: float) -> np.ndarray:
+    """Whether points are open, stick or slide, as words, shape (n, p); `unit`: `speed_unit` of the run."""
     speeds = np.linalg.norm(np.asarray(record.slips)[..., 1:3], axis=-1)
-    slides = speeds > _SLIPS * np.max(speeds, initial=1.0)
+    slides = slips_above(speeds, unit)
     return np.where(np.asarray(pushes) > 0, np.where(slides, SLIDE, STICK), OPEN)
 
 
@@ -89,7 +86,7 @@ def _modes(grip: GripResults) -> np.ndarray:
     own, pushes = _own(grip), _place(grip, "grip_pushes")
     if not is_concrete(own, pushes):
         raise UnknownName(f"Modes of {grip._title} are words, which JAX can't trace. Under tracing compare `slips`.")
-    return grip_modes(own, np.asarray(pushes))
+    return grip_modes(own, np.asarray(pushes), speed_unit(grip._run))
 
 
 def _mode(grip: GripResults) -> np.ndarray:

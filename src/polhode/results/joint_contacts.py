@@ -12,16 +12,12 @@ from jaxtyping import Array, Float
 from polhode.assembly.name_table import NameTable
 from polhode.integrators.nonsmooth.contact_record import WORK_KINDS, ContactRecord
 from polhode.multibody.system import MultibodySystem
-from polhode.results.contact_laws import joint_record
+from polhode.results.contact_laws import joint_record, slips_above, speed_unit
 from polhode.results.protocols import ResultView
 from polhode.results.quantity import AbstractComputation, AbstractNamedResults, Quantity, model_names
 
 FREE, STICK, SLIDE, STOP = "free", "stick", "slide", "stop"
 """Modes of a coordinate: a stop presses, or it rests or moves under dry friction, or nothing resists it."""
-
-_SLIDES = 1e-9
-"""Speed, relative to the largest in the run or to the units of angle, length and time if those are more, from which a
-coordinate slides."""
 
 
 class JointContactPlaces(AbstractComputation):
@@ -88,13 +84,20 @@ class AlongCoordinate:
     def mode(self) -> np.ndarray:
         record = self._record
         bounds = np.asarray(self._place("friction_bounds"))
-        return np.asarray(coordinate_modes(record, bounds))
+        unit = coordinate_speed_units(self._results._run)[self._numbers[0]]
+        return np.asarray(coordinate_modes(record, bounds, unit))
 
 
-def coordinate_modes(record: ContactRecord, bounds: Float[np.ndarray, "... k"]) -> np.ndarray:
-    """The mode of each coordinate, as words, from all its contacts."""
+def coordinate_speed_units(run: ResultView) -> list[float]:
+    """The unit of the rate of each coordinate with contacts, 1 of angles."""
+    along = model_names(run)["contacts"]["along"]
+    return [1.0 if each["is_angle"] else speed_unit(run) for each in along]
+
+
+def coordinate_modes(record: ContactRecord, bounds: Float[np.ndarray, "... k"], unit: float) -> np.ndarray:
+    """The mode of each coordinate, as words, from all its contacts; `unit`: of its rate."""
     forces, slips = np.asarray(record.forces), np.asarray(record.slips)
-    slides = np.abs(slips[..., 1]) > _SLIDES * np.max(np.abs(slips[..., 1]), initial=1.0)
+    slides = slips_above(np.abs(slips[..., 1]), unit)
     each = np.where(bounds > 0, np.where(slides, SLIDE, STICK), FREE)
     each = np.where(forces[..., 0] > 0, STOP, each)
     result = np.full(each.shape[:-1], FREE, dtype=each.dtype)

@@ -15,6 +15,7 @@ from polhode.analysis.statics.by_name import EquilibriumReader
 from polhode.analysis.statics.result import Equilibrium, EquilibriumError
 from polhode.compiler.numpy_jit import numpy_jit
 from polhode.contact.held_contacts import ContactModes, HeldContacts
+from polhode.contact.scales import Scales
 from polhode.contact.sparse.listed_contacts import ListedContacts
 from polhode.frames import Frames
 from polhode.integrators.nonsmooth.contact_record import contacts_of
@@ -39,7 +40,7 @@ _MOST_CONTACTS = 200
 """Contacts up to which overlaps are closed at the end, by a dense matrix."""
 
 _TOUCH = 1e-12
-"""Gap up to which shapes touch."""
+"""Gap up to which shapes touch, in parts of its unit."""
 
 _STEPS, _LOOKS = 1000, 40
 """Steps between two looks at the balance of forces, and how many looks there are."""
@@ -147,7 +148,7 @@ def _close(system: Any, t: Array, q: Point, v: Vector) -> Point:
     contacts = contacts_of(system)
     at = contacts.kinematics(system, t, q)
     # What is as near as others overlap touches.
-    closed = at.gap <= jnp.maximum(-jnp.min(at.gap, initial=0.0), _TOUCH)
+    closed = at.gap <= jnp.maximum(-jnp.min(at.gap, initial=0.0), Scales.of(system, q).closed(_TOUCH))
     none = ContactModes.of_open(contacts.count, contacts.law.rows)
     modes = dataclasses.replace(none, labels=contacts.label(at.feature), closed=closed)
     return HeldContacts(system, modes, jnp.zeros((contacts.count, 3))).close(t, q, v)[0]

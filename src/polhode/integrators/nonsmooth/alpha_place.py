@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from polhode.contact.contact_problem import OPEN, slip_rows
+from polhode.contact.scales import Scales
 from polhode.integrators.implicit._alpha_coefficients import Coefficients
 from polhode.integrators.implicit._alpha_equations import Place, Prediction, place_at
 from polhode.integrators.nonsmooth.alpha_memory import AlphaMemory, SmoothContacts
@@ -24,7 +25,7 @@ from polhode.systems.mechanical import AbstractMechanical, Multipliers
 from polhode.systems.mechanical.contact_set import ContactLaw, PresentContacts, StribeckCurve
 
 CLOSED = 1e-10
-"""Gap, in the unit of length, up to which a contact counts as closed."""
+"""Gap, in parts of its unit, up to which a contact counts as closed."""
 
 
 class AlphaStep(eqx.Module):
@@ -77,6 +78,7 @@ class Contacts(NamedTuple):
     - `first`: rows along normal and tangents, without spins about these.
     - `together`: contacts that act on each other, through others too.
     - `hold`, `hold_rate`: largest friction forces along coordinates and their rates; negative of shapes.
+    - `scales`, `closed`: theirs, and gaps up to which they count as closed.
     - `identity`: their numbers. - `match`: with those of the step before. - `past`, `past_mode`: memory of these.
     """
 
@@ -98,6 +100,8 @@ class Contacts(NamedTuple):
     law: ContactLaw
     hold: Float[Array, " c"]
     hold_rate: Float[Array, " c"]
+    scales: Scales
+    closed: Float[Array, " c"]
 
     @property
     def held(self) -> Bool[Array, " c"]:
@@ -206,7 +210,9 @@ def _contacts(step: AlphaStep, q: Point, v: Vector, accelerator: Any, metric: An
     identity = identities(contacts_of(system), present)
     match = Match.of(identity, memory.labels)
     past_mode = match.recall(memory.mode.astype(float)).astype(jnp.int32)
-    acts = (present.kinematics.gap <= CLOSED) | (past_mode != OPEN) | (hold >= 0)
+    scales = Scales.of(system, q, present.number)
+    closed = scales.closed(CLOSED)
+    acts = (present.kinematics.gap <= closed) | (past_mode != OPEN) | (hold >= 0)
     return Contacts(
         present, rows, drift, rows @ v + drift,
         acceleration_rows=rows[:, first] + 2 * p.velocity * rates[:, first],
@@ -215,6 +221,7 @@ def _contacts(step: AlphaStep, q: Point, v: Vector, accelerator: Any, metric: An
         together=_together(acts, rows, columns),
         identity=identity, match=match, past=jax.tree.map(match.recall, memory.contacts),
         past_mode=past_mode, law=_widen_law(present.law), hold=hold, hold_rate=hold_rate,
+        scales=scales, closed=closed,
     )  # fmt: skip
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from polhode.contact.contact_problem import OPEN, SLIDE, STICK, slip_rows
+from polhode.contact.scales import energy_norm
 from polhode.integrators.implicit._alpha_equations import place_at
 from polhode.integrators.implicit._implicit_differentiation import freeze, with_implicit_derivative
 from polhode.integrators.nonsmooth.alpha_memory import SmoothContacts
-from polhode.integrators.nonsmooth.alpha_place import CLOSED, AlphaPlace, AlphaStep, Contacts, Unknowns, evaluate
+from polhode.integrators.nonsmooth.alpha_place import AlphaPlace, AlphaStep, Contacts, Unknowns, evaluate
 from polhode.integrators.nonsmooth.alpha_stages import Kick, Smooth, accelerate, close_gaps, strike
 from polhode.integrators.nonsmooth.contact_identity import Match
 from polhode.integrators.nonsmooth.contact_record import contacts_of, dissipation, size_of
@@ -27,7 +28,10 @@ _CONVERGED = 1e-13
 _NOISE = 1e-10
 """Change below which rounds end that don't get better: contacts of large mass ratios are solved up to this."""
 
-_ROUND_OFF = 8 * jnp.finfo(float).eps
+_ROUND_OFF = 8 * float(jnp.finfo(float).eps)
+
+_BLUR = 1e3
+"""The same in parts of round-off of positions in a step."""
 
 _SETTLES = 0.5
 """Ratio of changes of two rounds up to which they converge well."""
@@ -60,7 +64,10 @@ class AlphaRound(NamedTuple):
 
     - `mode`, `labels`: of the contacts. - `slides`: contacts whose friction of impulses had a direction.
     - `pushes`: contacts that pushed positions.
-    - `depth`, `left_out`: of the deepest contact, and the smallest gap of contacts for which there is no room.
+    - `depth`, `left_out`: of the deepest contact, in parts of positions, and whether one closes for which there is no
+      room.
+    - `change`, `size`, `noise`: of velocities, of what changes them in the step, and of these by round-off of
+      positions, as roots of energies.
     - `hold`: largest friction forces along coordinates.
     - `missed`: whether shapes have passed through each other.
     - `settled`: whether modes are those of the round before.
@@ -73,11 +80,13 @@ class AlphaRound(NamedTuple):
     slides: Bool[Array, " c"]
     pushes: Bool[Array, " c"]
     depth: Array
-    left_out: Array
+    left_out: Bool[Array, ""]
     hold: Float[Array, " c"]
     missed: Bool[Array, ""]
     change: Array
     change_before: Array
+    size: Array
+    noise: Array
     settled: Bool[Array, ""]
     solved: Bool[Array, ""]
     number: Int[Array, ""]
@@ -96,12 +105,9 @@ def iterate(step: AlphaStep, max_rounds: int) -> AlphaRound:
 
 
 def _search(step: AlphaStep, max_rounds: int) -> AlphaRound:
-    noise = _ROUND_OFF * _largest(step.q) * _inverse(step.h)
-
     def more(last: AlphaRound) -> Array:
-        scale = 1.0 + jnp.max(jnp.abs(last.place.v), initial=0.0)
-        is_noise = (last.change > 0.9 * last.change_before) & (last.change <= _NOISE * scale)
-        converged = (last.change <= _CONVERGED * scale + noise) | is_noise
+        is_noise = (last.change > 0.9 * last.change_before) & (last.change <= _NOISE * last.size + _BLUR * last.noise)
+        converged = (last.change <= _CONVERGED * last.size + last.noise) | is_noise
         return ~(converged & last.settled) & (last.number < max_rounds)
 
     return jax.lax.while_loop(more, lambda last: _advance(step, last), _start(step))
@@ -115,9 +121,9 @@ def _start(step: AlphaStep) -> AlphaRound:
     end = AlphaEnd(step.q, step.v, joints, past, memory.shift, zeros, zeros, zeros, taken)
     no, none_of_them, endless = jnp.asarray(False), memory.mode < OPEN, jnp.asarray(jnp.inf)
     return AlphaRound(
-        x, end, memory.mode, memory.labels, slides=none_of_them, pushes=none_of_them, depth=none, left_out=none,
-        hold=jnp.zeros(memory.mode.shape), missed=no, change=endless, change_before=endless, settled=no, solved=no,
-        number=jnp.asarray(0),
+        x, end, memory.mode, memory.labels, slides=none_of_them, pushes=none_of_them, depth=none, left_out=no,
+        hold=jnp.zeros(memory.mode.shape), missed=no, change=endless, change_before=endless, size=none, noise=none,
+        settled=no, solved=no, number=jnp.asarray(0),
     )  # fmt: skip
 
 
@@ -143,14 +149,18 @@ def _advance(step: AlphaStep, last: AlphaRound) -> AlphaRound:
         (new.jump - x.jump) * _inverse(step.h),
         new.kick - x.kick,
     )
+    mass = step.system.mass(step.t, at.smooth.q)
+    norm = lambda v: energy_norm(mass, v, step.system.n)  # noqa: E731
     return AlphaRound(
         new, _end(step, at, smooth, kick, new, new_mode), new_mode, at.contacts.identity, kick.slides, jump.pushes,
-        depth=jnp.max(-at.contacts.gap, initial=0.0),
-        left_out=at.contacts.present.left_out,
+        depth=jnp.max(-at.contacts.gap / at.contacts.scales.size, initial=0.0),
+        left_out=at.contacts.present.left_out <= jnp.max(at.contacts.closed, initial=0.0),
         hold=at.contacts.hold,
         missed=jnp.any(_have_passed(step, at)),
-        change=jnp.max(jnp.stack([jnp.max(jnp.abs(part), initial=0.0) for part in changes])),
+        change=jnp.max(jnp.stack([norm(part) for part in changes])),
         change_before=last.change,
+        size=norm(step.v) + norm(kick.free - step.v),
+        noise=at.contacts.scales.noise(_ROUND_OFF, at.contacts.rows, at.contacts.columns, step.h),
         settled=jnp.all(new_mode == mode),
         solved=smooth.solved & jump.solved & kick.solved,
         number=last.number + 1,
@@ -169,7 +179,7 @@ def _modes_before(last: AlphaRound, at: AlphaPlace, match: Match) -> Int[Array, 
 
     Of what lies flat, such as a cylinder on its side, round-off says which of its features touch.
     """
-    mode, touches = match.recall(last.mode.astype(float)), at.contacts.gap <= CLOSED
+    mode, touches = match.recall(last.mode.astype(float)), at.contacts.gap <= at.contacts.closed
     return jnp.where(match.is_old, mode, jnp.where(touches, STICK, OPEN)).astype(jnp.int32)
 
 
@@ -232,7 +242,3 @@ def _jumps(contacts: Contacts, kick: Kick, mode: Int[Array, " c"]) -> Bool[Array
 def _inverse(h: Array) -> Array:
     """1/h, or 0 for a step of no length, which has accelerations and no impulses."""
     return jnp.where(h != 0, 1 / jnp.where(h != 0, h, 1.0), 0.0)
-
-
-def _largest(q: Any) -> Array:
-    return jnp.maximum(1.0, jnp.max(jnp.stack([jnp.max(jnp.abs(x), initial=0.0) for x in jax.tree.leaves(q)])))

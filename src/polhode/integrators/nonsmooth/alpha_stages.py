@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float
 from polhode.contact.contact_problem import SLIDE, ContactProblem
 from polhode.contact.solver import solve
 from polhode.integrators.explicit.half_explicit_projection import explicit_rate
-from polhode.integrators.nonsmooth.alpha_place import CLOSED, AlphaPlace, AlphaStep, Contacts, Unknowns, joint_rate
+from polhode.integrators.nonsmooth.alpha_place import AlphaPlace, AlphaStep, Contacts, Unknowns, joint_rate
 from polhode.integrators.nonsmooth.slide_directions import (
     against,
     can_open,
@@ -57,7 +57,8 @@ class Jump(NamedTuple):
 class Kick(NamedTuple):
     """The kick of velocities, the impulses of contacts, and those of joints.
 
-    - `before`, `after`: relative velocities between which impulses work. - `without`: those without impulses.
+    - `free`: velocities without impulses of contacts. - `without`: relative ones.
+    - `before`, `after`: relative velocities between which impulses work.
     - `slides`: contacts whose friction had a direction. - `closed`: contacts that may have impulses.
     """
 
@@ -65,6 +66,7 @@ class Kick(NamedTuple):
     rub: Vector
     impulses: Float[Array, "c rows"]
     joints: Multipliers
+    free: Vector
     before: Float[Array, "c rows"]
     after: Float[Array, "c rows"]
     without: Float[Array, "c rows"]
@@ -88,7 +90,7 @@ def accelerate(
     # Where friction would press a contact more than its force opens it, only impulses act.
     held = contacts.held
     # A coordinate is at a stop that it doesn't leave.
-    at_stop = (contacts.gap <= CLOSED) & (
+    at_stop = (contacts.gap <= contacts.closed) & (
         contacts.slips[:, 0]
         <= least_speed(contacts.slips, contacts.together) + least_speed(step.h * without, contacts.together)
     )
@@ -147,7 +149,7 @@ def close_gaps(step: AlphaStep, at: AlphaPlace, x: Unknowns, smooth: Smooth) -> 
         delassus=contacts.normal_rows @ contacts.normal_columns.T,
         velocity=gap,
         friction=jnp.zeros((len(gap), 2)),
-        active=(contacts.gap <= CLOSED) | (gap <= deepest + CLOSED),
+        active=(contacts.gap <= contacts.closed) | (gap <= deepest + contacts.closed),
     )
     solution = solve(problem, jnp.maximum(reference, 0.0)[:, None], step.tolerance)
     pushes = solution.impulses[:, 0]
@@ -188,7 +190,7 @@ def strike(
     target = contacts.slips_of(free)
     target = target.at[:, 0].add(law.restitution * jnp.minimum(before[:, 0], 0.0))
     target = target.at[:, along].add(law.tangential_restitution[:, None] * before[:, along])
-    closed = jump.pushes | ((contacts.gap <= CLOSED) & contacts.was_closed)
+    closed = jump.pushes | ((contacts.gap <= contacts.closed) & contacts.was_closed)
     hold = step.h * jnp.maximum(contacts.hold - 0.5 * step.h * contacts.hold_rate, 0.0)
     problem = ContactProblem(
         delassus=contacts.rows.reshape(-1, system.n) @ columns.T,
@@ -207,7 +209,9 @@ def strike(
     joints = joints + excess.reshape(-1) @ contacts.shares
     after = contacts.slips_of(v)
     before = _approach(step, at, jump, before, without, after)
-    return Kick(v - speed, rub, impulses, joints, before, after, without, sliding.on, closed, solution.solved)
+    return Kick(
+        v - speed, rub, impulses, joints, free, before, after, without, sliding.on, closed, solution.solved
+    )  # fmt: skip
 
 
 def _before(step: AlphaStep, contacts: Contacts) -> Float[Array, "c rows"]:

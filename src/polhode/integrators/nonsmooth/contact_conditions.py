@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float
 from polhode.systems.mechanical.contact_set import ContactLaw
 
 CLOSED = 1e-9
-"""Gap, in the unit of length, up to which a contact counts as closed."""
+"""Gap, in parts of the mean radius of shapes, up to which a contact counts as closed."""
 
 CONVERGED = 1e-13
 """Change of velocities from round to round, relative to them, at which rounds end."""
@@ -47,8 +47,11 @@ def close(
     before: Float[Array, "k rows"],
     without: Float[Array, "k rows"],
     last: Float[Array, "k rows"],
+    closed: Array,
 ) -> ContactConditions:
     """The conditions of a step, from relative velocities before it, without impulses and in the last round.
+
+    - `closed`: gap up to which a contact counts as closed.
 
     Shapes that overlap, as after an impact of edges that turn within a step, approach each other no further. That there
     is a motion which all contacts allow, rest, is what makes problems of heaps solvable: a demand to part would not.
@@ -56,7 +59,7 @@ def close(
     approach = jnp.minimum(before[:, 0], 0.0)
     # Bodies that fall together don't approach each other before the lower one is stopped, as the last round says.
     nearest = jnp.minimum(jnp.minimum(approach, without[:, 0]), last[:, 0])
-    reaches = gap + h * nearest <= CLOSED
+    reaches = gap + h * nearest <= closed
     # Those of a stack at rest, whose gaps are round-off, need no round each.
     weight = jnp.max(jnp.abs(without[:, 0] - before[:, 0]), initial=0.0)
     closes = reaches | (pressed & (gap <= h * weight))

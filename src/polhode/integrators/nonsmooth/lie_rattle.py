@@ -22,6 +22,9 @@ from polhode.systems.mechanical import AbstractMechanical
 _FAILED = 1e-8
 """Change of velocities, relative to them, above which a step has failed after all rounds."""
 
+_MISSED = 1e4
+"""The same in parts of round-off of positions in a step."""
+
 _ON_JOINTS = 1e-10
 """Residual of joints, and depth of contacts, above which a step has failed, relative to the largest coordinate."""
 
@@ -135,10 +138,12 @@ def _pass(step: Departure, end: Drift) -> Bool[Array, " k"]:
 
 def _result(step: Departure, first: Drift, last: Kick) -> Array:
     system = step.system
-    scale = 1.0 + jnp.max(jnp.abs(last.x.velocity))
-    depth = jnp.max(-first.contacts.gap, initial=0.0)
+    depth = jnp.max(-first.contacts.gap / step.scales.size, initial=0.0)
     open_by = jnp.max(jnp.abs(system.constraint(step.t + step.h, first.q))) if system.m else jnp.zeros(())
-    failed = (jnp.maximum(first.change, last.change) > _FAILED * scale) | (jnp.maximum(depth, open_by) > _ON_JOINTS)
+    failed = (first.change > _FAILED * first.size + _MISSED * first.noise) | (
+        last.change > _FAILED * last.size + _MISSED * first.noise
+    )
+    failed = failed | (jnp.maximum(depth, open_by) > _ON_JOINTS)
     code = jnp.where(failed, int(Result.newton_not_converged), 0)
     code = jnp.where(first.solved & last.solved, code, int(Result.contact_unsolved))
     missed = jnp.any(_pass(step, first) & (first.impulses[:, 0] <= 0))

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from polhode.compiler.primitives.row_loop import map_rows
+from polhode.contact.scales import Scales, energy_norm
 from polhode.integrators.explicit.half_explicit_projection import explicit_rate
 from polhode.integrators.nonsmooth.contact_record import contacts_of
 from polhode.integrators.nonsmooth.joint_projection import move_onto_joints
@@ -20,8 +21,6 @@ from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
 from polhode.systems.mechanical.contact_set import ContactKinematics, ContactLaw
-
-_ROUND_OFF = 64 * jnp.finfo(float).eps
 
 LOOPED = 6
 """Contacts from which on what each does to the others is a loop: shorter, and without those that can't act."""
@@ -47,7 +46,7 @@ class MidpointStep(eqx.Module):
 
     - `bend`: what gaps gain until the middle of the next step, beyond what their rates at the start let expect.
     - `turn`: the same of relative velocities and spins until the end of the step.
-    - `closed`: gap up to which a contact counts as closed.
+    - `scales`, `closed`: of contacts, and gaps up to which they count as closed.
     - `pressed`: contacts that carried a force in the step before. - `first_part`: impulses of impacts that go on.
     - `smoothing`: the energy κ of smoothed laws, which all contacts have all the time; None for the laws.
     """
@@ -63,7 +62,8 @@ class MidpointStep(eqx.Module):
     law: ContactLaw
     bend: Float[Array, " k"]
     turn: Float[Array, "k rows"]
-    closed: Array
+    scales: Scales
+    closed: Float[Array, " k"]
     pressed: Bool[Array, " k"]
     first_part: Float[Array, "k rows"]
     impact: Impact
@@ -111,9 +111,8 @@ class MidpointStep(eqx.Module):
         return dataclasses.replace(step, contacts=self.contacts._replace(hold=hold))
 
     def norm(self, v: Vector) -> Array:
-        """√(vᵀMv), whose square is an energy: the same in all units. Without derivatives, which zero has none of."""
-        v, mass = jax.lax.stop_gradient((v, self.mass))
-        return jnp.sqrt(jnp.abs(v @ apply(mass, v, self.system.n)))
+        """The size of a velocity as the root of an energy."""
+        return energy_norm(self.mass, v, self.system.n)
 
     def end(self, v1: Vector, shift: Vector) -> tuple[Point, Array]:
         """The position at the end, on the joints, and what residual of them is left.
@@ -199,15 +198,9 @@ def delassus_matrix(
     return map_rows(of_contact, W, columns.reshape(k, rows, n), acts, loop=k >= LOOPED).reshape(k * rows, -1).T
 
 
-def touch_tolerance(h: Array, q: Point, contacts: ContactKinematics, v: Vector) -> Array:
-    """Gap up to which a contact counts as closed: round-off, and a millionth of the way of the fastest in a step."""
-    speed = jnp.max(jnp.abs(contacts.rows[:, 0] @ v), initial=0.0)
-    return 1e-6 * h * speed + _ROUND_OFF * largest(q)
-
-
-def largest(q: Point) -> Array:
-    """The largest coordinate."""
-    return jnp.max(jnp.stack([jnp.max(jnp.abs(x), initial=0.0) for x in jax.tree.leaves(q)]))
+def touch_tolerance(h: Array, scales: Scales, contacts: ContactKinematics, v: Vector) -> Float[Array, " k"]:
+    """Gaps up to which contacts count as closed: round-off, and a millionth of the way of the fastest in a step."""
+    return scales.closed(0.0) + 1e-6 * h * scales.largest(jnp.abs(contacts.rows[:, 0] @ v))
 
 
 def _factor(step: MidpointStep, tangent: Matrix, rows: Matrix) -> Any:

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from polhode.contact.scales import Scales
 from polhode.contact.solver import INCONSISTENT, SAME, solve
 from polhode.contact.sparse.sparse_solver import ACCEPTED
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo, VelocityJump
@@ -160,7 +161,7 @@ class Moreau(AbstractTimeStepper):
         spheres = radii_of(contacts_of(system), present.number)
         missed = jnp.any(have_passed(h, step.contacts.gap, before, *spheres) & ~step.pressed)
         result = jnp.where(missed, int(Result.contact_missed), _result(step, last, gap))
-        result = jnp.where(present.left_out <= step.closed, int(Result.too_many_contacts), result)
+        result = jnp.where(present.left_out <= jnp.max(step.closed, initial=0.0), int(Result.too_many_contacts), result)
         carry = Carry((q1, v1), left, record.pack(joints / h))
         return carry, StepInfo(result.astype(jnp.int32), newton_iterations=last.number, residual=last.change)
 
@@ -181,11 +182,13 @@ class Moreau(AbstractTimeStepper):
         match = Match.of(labels, memory.labels)
         guess, first_part = match.recall(memory.impulses), match.recall(memory.first_part)
         went_on = match.recall(jnp.where(pressed, 1.0, 0.0)) > 0
-        bend, turn = look_ahead(system, at, h, state, middle, present, went_on)
+        scales = Scales.of(system, middle, present.number)
+        bend, turn = look_ahead(system, at, h, state, middle, present, went_on, scales)
         step = MidpointStep(
             system, at, h, state, middle, system.mass(at, middle), system.jacobian(at, middle),
             contacts=present.kinematics, law=present.law, bend=bend, turn=turn,
-            closed=touch_tolerance(h, middle, present.kinematics, v), pressed=went_on, first_part=first_part,
+            scales=scales, closed=touch_tolerance(h, scales, present.kinematics, v), pressed=went_on,
+            first_part=first_part,
             impact=without_impact(len(bend), system.n),
             smoothing=jnp.asarray(self.smoothing) if self.smoothing else None,
         )  # fmt: skip

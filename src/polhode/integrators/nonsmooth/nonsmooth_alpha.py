@@ -13,7 +13,7 @@ from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
 from polhode.integrators.implicit._alpha_coefficients import Coefficients
 from polhode.integrators.implicit._alpha_equations import Prediction
 from polhode.integrators.nonsmooth.alpha_memory import AlphaMemory
-from polhode.integrators.nonsmooth.alpha_place import CLOSED, AlphaStep
+from polhode.integrators.nonsmooth.alpha_place import AlphaStep
 from polhode.integrators.nonsmooth.alpha_rounds import AlphaRound, iterate
 from polhode.integrators.nonsmooth.contact_identity import identities
 from polhode.integrators.nonsmooth.contact_record import ContactRecord, contacts_of, size_of
@@ -28,8 +28,11 @@ _ROUND_OFF = 1e-10
 _FAILED = 1e-8
 """Change of velocities, relative to them, above which a step has failed after all rounds."""
 
+_MISSED = 1e4
+"""The same in parts of round-off of positions in a step."""
+
 _INSIDE = 1e-10
-"""Residual of joints, and depth of contacts, above which a step has failed."""
+"""Residual of joints, and depth of contacts in parts of the largest position, above which a step has failed."""
 
 
 class NonsmoothGeneralizedAlpha(AbstractTimeStepper):
@@ -160,10 +163,10 @@ class NonsmoothGeneralizedAlpha(AbstractTimeStepper):
 def _result(system: AbstractMechanical, end: Array, last: AlphaRound) -> Array:
     q, v = last.place.q, last.place.v
     open_by = jnp.max(jnp.abs(system.constraint(end, q))) if system.m else jnp.zeros(())
-    failed = last.change > _FAILED * (1.0 + jnp.max(jnp.abs(v), initial=0.0))
+    failed = last.change > _FAILED * last.size + _MISSED * last.noise
     failed = failed | (jnp.maximum(last.depth, open_by) > _INSIDE)
     code = jnp.where(failed, int(Result.newton_not_converged), 0)
     code = jnp.where(last.solved, code, int(Result.contact_unsolved))
     code = jnp.where(last.missed, int(Result.contact_missed), code)
-    code = jnp.where(last.left_out <= CLOSED, int(Result.too_many_contacts), code)
+    code = jnp.where(last.left_out, int(Result.too_many_contacts), code)
     return without_numbers(code, v, last.hold)

@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from polhode.contact.contact_problem import slip_rows
+from polhode.contact.scales import Scales
 from polhode.integrators.nonsmooth.contact_record import contacts_of
 from polhode.integrators.nonsmooth.long_ways import pass_through, radii_of
 from polhode.integrators.nonsmooth.midpoint_step import (
@@ -17,7 +19,6 @@ from polhode.integrators.nonsmooth.midpoint_step import (
     MidpointStep,
     constant_factors,
     delassus_matrix,
-    largest,
     move_freely,
     respond,
 )
@@ -28,7 +29,7 @@ from polhode.systems.mechanical import AbstractMechanical
 from polhode.systems.mechanical.contact_set import PresentContacts
 
 _STILL = 1e-12
-"""Motion in a step, relative to the largest coordinate, up to which gaps ahead are those of the middle."""
+"""Motion in a step, relative to the largest position, up to which gaps ahead are those of the middle."""
 
 _ROUND_OFF = 64 * jnp.finfo(float).eps
 
@@ -64,6 +65,7 @@ def look_ahead(
     middle: Point,
     present: PresentContacts,
     pressed: Bool[Array, " c"],
+    scales: Scales,
 ) -> Outlook:
     """The contacts on the motion with the velocity at the start, until the middle of the next step.
 
@@ -76,7 +78,7 @@ def look_ahead(
     instead belongs to the coordinates and not to surfaces, and is there in any case.
     """
     _, v = state
-    at, size = present.kinematics, largest(middle)
+    at, size = present.kinematics, scales.size
     gap, slips = at.gap, at.rows @ v + at.drift
     rate = slips[:, 0]
 
@@ -101,7 +103,8 @@ def look_ahead(
         blur = _ROUND_OFF * (jnp.abs(at.rows) @ jnp.abs(v) + jnp.abs(at.drift))
         return Outlook(jnp.where(jnp.abs(bend) > noise, bend, 0.0), jnp.where(jnp.abs(turn) > blur, turn, 0.0))
 
-    moves = h * jnp.max(jnp.abs(v), initial=0.0) > _STILL * size
+    along = jnp.abs(at.rows[:, : slip_rows(at.rows.shape[1]).stop])
+    moves = jnp.any(h * (along @ jnp.abs(v)) > _STILL * size[:, None])
     return jax.lax.cond(moves, look, lambda: Outlook(jnp.zeros_like(gap), jnp.zeros_like(slips)))
 
 

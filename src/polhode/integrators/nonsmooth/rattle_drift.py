@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from polhode.contact.contact_problem import ContactProblem, slip_rows
+from polhode.contact.scales import Scales, energy_norm
 from polhode.contact.solver import solve
 from polhode.integrators.implicit._implicit_differentiation import freeze, with_implicit_derivative
 from polhode.integrators.nonsmooth import momentum_balance as balance
@@ -25,7 +26,7 @@ CONVERGED = 1e-13
 """Change of velocities from round to round, relative to them, at which rounds end."""
 
 CLOSED = 1e-10
-"""Gap, in the unit of length, up to which a contact counts as closed."""
+"""Gap, in parts of its unit, up to which a contact counts as closed."""
 
 STAYS = 1e-9
 """Normal velocity, relative to the largest one, up to which a contact stays."""
@@ -38,13 +39,14 @@ _LEAST_PART = 1 / 16
 _NOISE_GROWTH = 4.0
 """Factor of each further round for the round-off of gaps up to which shares of redundant contacts stay."""
 
-_ROUND_OFF = 8 * jnp.finfo(float).eps
+_ROUND_OFF = 8 * float(jnp.finfo(float).eps)
 
 
 class Departure(eqx.Module):
     """The data of a step at its start.
 
     - `system`: an `AbstractMechanical` with contacts on a group.
+    - `mass`: at the start. - `scales`, `closed`: of the contacts, and gaps up to which they count as closed.
     - `pressed`: contacts that carried a force at the end of the step before, and stay.
     - `guess`: of all impulses of the step.
     """
@@ -55,9 +57,12 @@ class Departure(eqx.Module):
     q: Point
     v: Vector
     momentum: Vector
+    mass: Matrix
     tangent: Matrix
     joints: Matrix
     contacts: ContactKinematics
+    scales: Scales
+    closed: Float[Array, " k"]
     pressed: Bool[Array, " k"]
     guess: Float[Array, "k rows"]
 
@@ -66,16 +71,29 @@ class Departure(eqx.Module):
         cls, system: Any, t: Array, h: Array, q: Point, v: Vector, memory: ContactMemory, pressed: Bool[Array, " k"]
     ) -> Departure:
         """The data of a step from a state, with the memory of the step before."""
-        tangent = (*system.mass(t, q), *scale_matrix(system.damping(t, q, v), 0.5 * h))
+        mass = system.mass(t, q)
+        tangent = (*mass, *scale_matrix(system.damping(t, q, v), 0.5 * h))
         contacts = system.contact_set.kinematics(system, t, q)
         same = (contacts.feature == memory.labels) | (memory.labels == ANY)
         # What has bounced there and falls back within this step begins another impact.
-        leaves = contacts.rows[:, 0] @ v + contacts.drift[:, 0] > STAYS * (1.0 + jnp.max(jnp.abs(v)))
+        scales = Scales.of(system, q)
+        closed = scales.closed(CLOSED)
+        leaves = contacts.rows[:, 0] @ v + contacts.drift[:, 0] > scales.slow(STAYS, contacts, v, closed / jnp.abs(h))
         return cls(
-            system, t, h, q, v, system.momentum(t, q, v), tangent, system.jacobian(t, q), contacts,
-            pressed=pressed & same & (contacts.gap <= CLOSED) & ~leaves,
+            system, t, h, q, v, system.momentum(t, q, v), mass, tangent, system.jacobian(t, q), contacts,
+            scales=scales, closed=closed,
+            pressed=pressed & same & (contacts.gap <= closed) & ~leaves,
             guess=jnp.where(same[:, None], memory.impulses, 0.0),
         )  # fmt: skip
+
+    def norm(self, v: Vector) -> Array:
+        """The size of a velocity as the root of an energy."""
+        return energy_norm(self.mass, v, self.system.n)
+
+    @property
+    def gap_noise(self) -> Float[Array, "k 1"]:
+        """Round-off of positions and gaps, as velocities."""
+        return _ROUND_OFF * self.scales.size[:, None] / jnp.abs(self.h)
 
 
 class Drift(NamedTuple):
@@ -84,7 +102,9 @@ class Drift(NamedTuple):
     - `q`, `velocity`: at its end, and in its middle. - `momentum`: of the middle. - `contacts`: at its end.
     - `columns`, `moved`: rows of the contacts at its start, and changes of velocity by unit impulses there.
     - `impulses`, `joints`: of the first half. - `slides`: contacts that go on sliding.
-    - `change`: what Newton's method would change. - `part`: of which it takes so much, less where it cycles.
+    - `change`: what Newton's method would change. - `size`: of velocities, and of what loads change in the step.
+    - `noise`: of velocities by round-off of positions; all three as roots of energies.
+    - `part`: of which it takes so much, less where it cycles.
     - `undetermined`: whether shares of redundant contacts were free in a round.
     """
 
@@ -98,6 +118,8 @@ class Drift(NamedTuple):
     joints: Multipliers
     slides: Bool[Array, " k"]
     change: Array
+    size: Array
+    noise: Array
     part: Array
     solved: Bool[Array, ""]
     undetermined: Bool[Array, ""]
@@ -132,11 +154,9 @@ class _Solution(NamedTuple):
 
 def _search(step: Departure, max_rounds: int, tolerance: float) -> Drift:
     first = _place(step, step.v)._replace(impulses=0.5 * step.guess)
-    limit = _gap_noise(step)
 
     def more(last: Drift) -> Array:
-        goal = CONVERGED * (1.0 + jnp.max(jnp.abs(last.velocity))) + limit
-        return (last.change > goal) & (last.number < max_rounds)
+        return (last.change > CONVERGED * last.size + last.noise) & (last.number < max_rounds)
 
     return jax.lax.while_loop(more, lambda last: _round(step, tolerance, last), first)
 
@@ -152,7 +172,8 @@ def _place(step: Departure, v: Vector) -> Drift:
     k, rows, n = columns.shape
     return Drift(
         q, v, momentum, contacts, columns, jnp.zeros((k * rows, n)), jnp.zeros((k, rows)), jnp.zeros(system.m),
-        step.pressed, jnp.asarray(jnp.inf), jnp.ones(()), jnp.asarray(True), jnp.asarray(False), jnp.asarray(0),
+        step.pressed, change=jnp.asarray(jnp.inf), size=jnp.zeros(()), noise=jnp.zeros(()), part=jnp.ones(()),
+        solved=jnp.asarray(True), undetermined=jnp.asarray(False), number=jnp.asarray(0),
     )  # fmt: skip
 
 
@@ -186,16 +207,17 @@ def _round(step: Departure, tolerance: float, at: Drift) -> Drift:
         friction=jnp.where((step.pressed | held)[:, None], sliding.friction(law), 0.0),
         drilling=_where(step.pressed, law.drilling),
         rolling=_where(step.pressed, law.rolling),
-        active=at.contacts.gap <= h * reach + CLOSED,
+        active=at.contacts.gap <= h * reach + step.closed,
         hold=None if step.contacts.hold is None else 0.5 * h * step.contacts.hold,
     )
     # Shares of redundant contacts, and the friction that comes with them, are not determined by round-off of gaps.
     # Each other solution moves what friction carries along, and gaps with it: the round-off that counts grows.
     grows = jnp.where(at.undetermined, jnp.maximum(at.number - _FREE_ROUNDS, 0), 0)
-    solution = solve(problem, at.impulses, tolerance, noise=_gap_noise(step) * _NOISE_GROWTH**grows)
+    solution = solve(problem, at.impulses, tolerance, noise=step.gap_noise * _NOISE_GROWTH**grows)
+    scale = step.norm(step.v) + step.norm(v + change - step.v)
     change = change + solution.impulses.reshape(-1) @ columns
     impulses = sliding.complete(solution.impulses)
-    size = jax.lax.stop_gradient(jnp.max(jnp.abs(change)))
+    size = step.norm(change)
     # Contacts that change with the end of the step, as of a body that tips over, may lead it to and fro.
     cycles = (at.number >= _FREE_ROUNDS) & (size > _SETTLES * at.change)
     part = jnp.where(cycles, jnp.maximum(0.5 * at.part, _LEAST_PART), jnp.minimum(2.0 * at.part, 1.0))
@@ -204,6 +226,8 @@ def _round(step: Departure, tolerance: float, at: Drift) -> Drift:
         impulses=impulses,
         joints=joints + impulses.reshape(-1) @ shares,
         change=size,
+        size=scale,
+        noise=step.scales.noise(_ROUND_OFF, at.columns, moved, h),
         part=part,
         solved=solution.solved,
         undetermined=at.undetermined | ~solution.determined,
@@ -226,12 +250,3 @@ def _rows(step: Departure, at: Drift) -> tuple[Float[Array, "k rows n"], Float[A
 
 def _where(pressed: Bool[Array, " k"], lengths: Float[Array, " k"] | None) -> Float[Array, " k"] | None:
     return None if lengths is None else jnp.where(pressed, lengths, 0.0)
-
-
-def _gap_noise(step: Departure) -> Array:
-    """Round-off of positions and gaps, as a velocity."""
-    return _ROUND_OFF * _largest(step.q) / jnp.abs(step.h)
-
-
-def _largest(q: Point) -> Array:
-    return jnp.maximum(1.0, jnp.max(jnp.stack([jnp.max(jnp.abs(x), initial=0.0) for x in jax.tree.leaves(q)])))

@@ -16,7 +16,7 @@ from polhode.integrators.explicit.half_explicit_projection import explicit_rate
 from polhode.integrators.implicit._implicit_differentiation import freeze, with_implicit_derivative
 from polhode.integrators.nonsmooth import momentum_balance as balance
 from polhode.integrators.nonsmooth.impact_energy import connect, label_parts
-from polhode.integrators.nonsmooth.rattle_drift import CLOSED, CONVERGED, STAYS, Departure, Drift
+from polhode.integrators.nonsmooth.rattle_drift import CONVERGED, STAYS, Departure, Drift
 from polhode.linalg.blocks import Matrix, apply, scale_matrix
 from polhode.spaces.base import Vector
 from polhode.systems.mechanical import Multipliers
@@ -70,6 +70,7 @@ class Kick(NamedTuple):
 
     - `slides`: contacts whose second half has laws by itself.
     - `quiet`: contacts that don't bounce, as others have turned them back: rounds would jump between both.
+    - `change`, `size`: of the velocity, and of what changes it, as roots of energies.
     """
 
     x: KickEnd
@@ -77,6 +78,7 @@ class Kick(NamedTuple):
     slides: Bool[Array, " k"]
     quiet: Bool[Array, " k"]
     change: Array
+    size: Array
     solved: Bool[Array, ""]
     number: Int[Array, ""]
 
@@ -84,7 +86,7 @@ class Kick(NamedTuple):
 def arrive(step: Departure, drift: Drift) -> Arrival:
     """The data of the second half of a step."""
     # The solver leaves round-off at contacts that have opened: nothing acts there.
-    touches = (drift.contacts.gap <= CLOSED) | drift.contacts.held_slots()
+    touches = (drift.contacts.gap <= step.closed) | drift.contacts.held_slots()
     drift = drift._replace(impulses=jnp.where(touches[:, None], drift.impulses, 0.0))
     system, h, space = step.system, step.h, step.system.configuration
     end, q, xi = step.t + h, drift.q, h * drift.velocity
@@ -128,11 +130,17 @@ def _search(arrival: Arrival, max_rounds: int, tolerance: float) -> Kick:
     step, drift = arrival.step, arrival.drift
     start = KickEnd(drift.velocity, 2.0 * drift.impulses), KickPlace(arrival.before, jnp.zeros(step.system.m))
     first = Kick(
-        *start, drift.slides, jnp.zeros_like(drift.slides), jnp.asarray(jnp.inf), jnp.asarray(True), jnp.asarray(0)
+        *start,
+        drift.slides,
+        jnp.zeros_like(drift.slides),
+        jnp.asarray(jnp.inf),
+        jnp.zeros(()),
+        jnp.asarray(True),
+        jnp.asarray(0),
     )
 
     def more(last: Kick) -> Array:
-        return (last.change > CONVERGED * (1.0 + jnp.max(jnp.abs(last.x.velocity)))) & (last.number < max_rounds)
+        return (last.change > CONVERGED * last.size + drift.noise) & (last.number < max_rounds)
 
     return jax.lax.while_loop(more, lambda last: _round(arrival, tolerance, last), first)
 
@@ -150,7 +158,7 @@ def _round(at: Arrival, tolerance: float, last: Kick) -> Kick:
     moved, shares = jax.vmap(lambda row: system.kkt.solve(at.factors, row, none))(flat)
     first = at.drift.impulses
     # One that arrives exactly at the end has its impact in the next step.
-    closed = (first[:, 0] > 0) | ((contacts.gap <= CLOSED) & (step.contacts.gap <= CLOSED))
+    closed = (first[:, 0] > 0) | ((contacts.gap <= step.closed) & (step.contacts.gap <= step.closed))
     # Contacts that slid in the first half have the laws of the second half by itself, unless it takes impulse back:
     # friction of the first half would be left without what presses.
     slides = last.slides & (guess[:, 0] >= first[:, 0])
@@ -185,10 +193,10 @@ def _round(at: Arrival, tolerance: float, last: Kick) -> Kick:
     # With these impulses: rounds may end before those of the last one are the same.
     before = _before(at, impulses[:, 0], free)
     joints = joints + impulses.reshape(-1) @ shares
-    size = jnp.max(jnp.abs(velocity - v))
+    size = step.norm(step.v) + step.norm(free - step.v)
     quiet = last.quiet | ((last.number >= _FREE_ROUNDS) & (impulses[:, 0] <= 0))
     x, place = KickEnd(velocity, impulses), KickPlace(before, joints)
-    return Kick(x, place, slides, quiet, size, solution.solved, last.number + 1)
+    return Kick(x, place, slides, quiet, step.norm(velocity - v), size, solution.solved, last.number + 1)
 
 
 def _approach(
@@ -203,8 +211,8 @@ def _approach(
     step, drift, law = at.step, at.drift, at.step.system.contact_set.law
     before, first = at.before[:, 0], drift.impulses[:, 0]
     without = _slips(drift.contacts, free)[:, 0]
-    approaches = before < -STAYS * (1.0 + jnp.max(jnp.abs(step.v)))
-    arrives = (first > 0) & (approaches | (step.contacts.gap > CLOSED)) & (law.restitution > 0)
+    approaches = before < -step.scales.slow(STAYS, step.contacts, step.v, step.closed / jnp.abs(step.h))
+    arrives = (first > 0) & (approaches | (step.contacts.gap > step.closed)) & (law.restitution > 0)
     own, excess = _energies(at, free, first > 0)
     alone = _alone(drift.contacts.rows[:, 0], moved, without, own + excess * _shares(at, arrives, first))
     normal = last.x.impulses[:, 0]

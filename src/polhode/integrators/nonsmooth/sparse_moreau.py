@@ -80,6 +80,19 @@ class _Step(eqx.Module):
         gap = self.near.points.gap
         return jnp.where(jnp.abs(gap) <= _FLUSH * _lists_of(self.system).size, 0.0, gap)
 
+    @property
+    def closed(self) -> Array:
+        """Gap up to which a contact counts as closed."""
+        return CLOSED * _lists_of(self.system).size
+
+    def relative(self, change: Float[Array, "c rows"], v: Vector) -> Array:
+        """The largest change of velocities of contacts, in parts of these and of a fall over the mean radius."""
+        size = _lists_of(self.system).size
+        units = jnp.where(jnp.arange(change.shape[1]) < 3, 1.0, size)
+        slips = jnp.where(self.near.present[:, None], self.slips(v), 0.0)
+        scale = jnp.sqrt(size * _gravity(self.system)) + jnp.max(jnp.abs(units * slips), initial=0.0)
+        return jnp.max(jnp.abs(units * change), initial=0.0) / jnp.where(scale > 0, scale, 1.0)
+
     def slips(self, v: Vector) -> Float[Array, "c rows"]:
         """Relative velocities at the contacts."""
         return self.rows.slips(_lists_of(self.system).spatial(self.system, self.middle, v))
@@ -101,7 +114,8 @@ class _Pose(NamedTuple):
 class _Round(NamedTuple):
     """One round of the iteration for the velocity at the end of a step, x, as in `Moreau`.
 
-    - `pose`: what the next round has to solve. - `change`: of its velocities, from those that this one has solved.
+    - `pose`: what the next round has to solve. - `change`: of its velocities, relative, from those that this one has
+      solved.
     - `lowest`: velocities along normals, the lowest ones since rounds count as slow.
     - `is_final`: whether this round had the tolerance of the step.
     """
@@ -196,11 +210,10 @@ class SparseMoreau(AbstractImpulseMethod):
         first = _Round(v, guess, pose, far, jnp.asarray(True), everything, high, zero, zero, far, no, no)
 
         def more(last: _Round) -> Array:
-            scale = 1.0 + jnp.max(jnp.abs(last.x))
-            same = last.change <= self.tolerance * scale
+            same = last.change <= self.tolerance
             ends = same & ((last.residual <= self.tolerance) | (last.residual > _FIRST) | last.is_final)
             # Beyond a number of sweeps a coarser solution of a heap will do.
-            coarse = (last.change <= _NEARLY * scale) & (last.residual <= self.heap_tolerance)
+            coarse = (last.change <= _NEARLY) & (last.residual <= self.heap_tolerance)
             coarse = coarse & last.fills & (last.sweeps > _SWEEPS)
             # What a few rounds leave unsolved, more don't solve.
             limit = jnp.where(last.solved, self.max_rounds, min(STEADY_ROUNDS, self.max_rounds))
@@ -228,7 +241,7 @@ class SparseMoreau(AbstractImpulseMethod):
         may_slide = ~slow | (last.may_slide & pose.slides)
         lowest = jnp.where(slow, jnp.minimum(last.lowest, step.slips(x)[:, 0]), last.lowest)
         following = _pose(step, factors, x, own, may_slide, lowest)
-        change = jnp.max(jnp.abs(following.velocity - pose.velocity), initial=0.0)
+        change = step.relative(following.velocity - pose.velocity, x)
         # Where directions of friction don't settle, as of slow sliding, the law at the end of the step takes over.
         doubtful = (last.number >= FREE_ROUNDS) & (last.number < STEADY_ROUNDS)
         may_slide = may_slide & (~doubtful | (change <= SETTLES * last.change))
@@ -271,7 +284,7 @@ def _pose(
     at_start = before - step.turn
     slides = _slide_on(step, impulses, may_slide, at_start, without, after + step.turn)
     last = after.at[:, 0].min(lowest)
-    conditions = close(h, step.law, step.gap, step.pressed, step.first_part, before, without, last)
+    conditions = close(h, step.law, step.gap, step.pressed, step.first_part, before, without, last, step.closed)
     earlier = step.bodies.respond(step.rows.spread(conditions.first_part, len(step.bodies.mass)))
     # Against the sum of both velocities, so along their mean.
     bounced = step.law.tangential_restitution[:, None] * before[:, 1:3]
@@ -302,13 +315,13 @@ def _slide_on(
 
 def _first_part(step: _Step, impulses: Float[Array, "c rows"], after: Float[Array, "c rows"]) -> Array:
     """Impulses of contacts that go on to close in the next step."""
-    begins = ~step.pressed & (impulses[:, 0] > 0) & (step.near.points.gap > CLOSED) & (after[:, 0] < 0)
+    begins = ~step.pressed & (impulses[:, 0] > 0) & (step.near.points.gap > step.closed) & (after[:, 0] < 0)
     return jnp.where(begins[:, None], impulses, 0.0)
 
 
 def _residual(last: _Round) -> Array:
     """How far a step is from the solution of its equations, relative: by their laws, and by the last round."""
-    return jnp.maximum(last.residual, last.change / (1.0 + jnp.max(jnp.abs(last.x))))
+    return jnp.maximum(last.residual, last.change)
 
 
 def _result(last: _Round, accepted: float) -> Array:

@@ -28,6 +28,7 @@ from polhode.results.contact_laws import (
     law_numbers,
     modes,
     needed_normal_forces,
+    speed_unit,
     speeds,
     static_friction,
     whole_record,
@@ -232,7 +233,7 @@ class _Contacts:
         inside = needed_normal_forces(self._record, self._at_rest) < _STICKS * normal
         # What turns, or begins to move, slides on under a mean force inside of the cone; not for two frames.
         lasts = inside & np.concatenate((inside[:1], inside[:-1]))
-        stick = lasts & (modes(self._record, self._friction) == STICK)
+        stick = lasts & (modes(self._record, self._friction, speed_unit(self._run)) == STICK)
         steps = np.abs(np.diff(self.t, prepend=self.t[:1]))
         paths = np.cumsum(np.where(stick, speeds(self._record), 0.0) * steps[:, None], axis=0)
         sizes = np.ones(paths.shape[1]) if self._gaps is None else np.nanmin(self._arms, axis=0)

@@ -6,9 +6,9 @@ import numpy as np
 
 from polhode.integrators.nonsmooth.contact_record import ContactRecord
 from polhode.results.audit.measure import Measure, over, worst
-from polhode.results.contact_laws import grip_record, joint_record, pivot_record
+from polhode.results.contact_laws import grip_record, joint_record, pivot_record, speed_unit
 from polhode.results.grips import GripPlaces, grip_modes, grips
-from polhode.results.joint_contacts import STICK, JointContactPlaces, coordinate_modes
+from polhode.results.joint_contacts import STICK, JointContactPlaces, coordinate_modes, coordinate_speed_units
 from polhode.results.pivots import PivotBounds, pivots, turns
 from polhode.results.protocols import Run
 from polhode.results.quantity import AbstractComputation, lookup, model_names
@@ -37,9 +37,9 @@ def joint_measures(run: Run, frames: np.ndarray, t: np.ndarray) -> dict[str, Mea
         largest = np.max(allowed, initial=0.0, where=np.isfinite(allowed))
         fault = "the force is beyond the bound of friction, or a stop pulls"
         measures["joint_friction"] = worst(beyond, over(beyond, largest), True, fault, names)
-        sticks = np.stack(
-            [coordinate_modes(_of(record, k), bounds[:, k : k + 1]) == STICK for k in range(len(names))], axis=-1
-        )
+        units = coordinate_speed_units(run)
+        words = [coordinate_modes(_of(record, k), bounds[:, k : k + 1], units[k]) for k in range(len(names))]
+        sticks = np.stack(words, axis=-1) == STICK
         lasts = sticks & (friction < _WITHIN * bounds)
         lasts = lasts & np.concatenate((lasts[:1], lasts[:-1]))
         steps = np.abs(np.diff(t, prepend=t[:1]))
@@ -87,7 +87,7 @@ def grip_measures(run: Run, frames: np.ndarray, t: np.ndarray) -> dict[str, Meas
     with np.errstate(divide="ignore", invalid="ignore"):
         parts = np.where(record.forces[..., 1:3] != 0, np.abs(record.forces[..., 1:3]) / coefficients, 0.0)
     needed, speeds = (np.linalg.norm(part, axis=-1) for part in (parts, record.slips[..., 1:3]))
-    sticks = (grip_modes(record, pushes) == STICK) & (needed < _WITHIN * pushes)
+    sticks = (grip_modes(record, pushes, speed_unit(run)) == STICK) & (needed < _WITHIN * pushes)
     lasts = sticks & np.concatenate((sticks[:1], sticks[:-1]))
     paths = np.cumsum(np.where(lasts, speeds, 0.0) * np.abs(np.diff(t, prepend=t[:1]))[:, None], axis=0)
     return {"held_grips": worst(paths, paths, True, "compliant contacts that stick creep", names)}

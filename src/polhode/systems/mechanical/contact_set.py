@@ -247,6 +247,21 @@ class AbstractContactSet(Module):
         """Sums of the radii of spheres inside them; infinite where these are endless."""
         return jnp.full(self.count, jnp.inf)
 
+    @property
+    def gap_units(self) -> Float[Array, " k"]:
+        """Lengths to which gaps are small or large: radii of the smaller shapes, 1 of angles; infinite if unknown."""
+        return jnp.full(self.count, jnp.inf)
+
+    @property
+    def radius(self) -> Float[Array, ""]:
+        """The largest length of a shape that gaps are computed from, 0 without shapes."""
+        return jnp.zeros(())
+
+    @property
+    def are_angles(self) -> Bool[np.ndarray, " k"]:
+        """Contacts whose gaps are angles."""
+        return np.zeros(self.count, bool)
+
     @abc.abstractmethod
     def gaps(self, system: Any, t: Array, q: Point) -> Float[Array, " k"]:
         """Gaps alone."""
