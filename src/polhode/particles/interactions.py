@@ -346,7 +346,7 @@ class AbstractSphereInteractions(AbstractSeparable):
         def renew(memory: ContactMemory, result: Array, x: Vectors, rest: Rest) -> tuple[ContactMemory, Array]:
             # Ends of bonds that broke are neighbours from now on.
             lists, code = self.search(x, self.capacity, self.skin, self.whole(rest), active)
-            if self.release is not None:
+            if self.release is not None and active is not None and memory.active is not None:
                 code = jnp.maximum(code, self._blockage(x, lists.members, active & ~memory.active))
             return follow(memory, lists)._replace(active=active), code
 

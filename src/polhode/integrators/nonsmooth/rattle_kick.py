@@ -223,8 +223,8 @@ def _approach(
     slope = -2 * (jnp.diag(own / alike**2) + jnp.where(at.mates & pressing, (excess / total**2)[:, None], 0.0))
     slope = jnp.where((pressing & (together < 0))[:, None], slope, 0.0)
     approach = jnp.minimum(jnp.where(arrives, jnp.where(pressing, together, alone), before), 0.0)
-    # A bounce that ends within the step is none.
-    short = -2 * law.restitution * alone <= jnp.abs(without - before)
+    # A bounce that ends within the step is none. Points that turn away by themselves, as corners that graze, have one.
+    short = -2 * law.restitution * alone <= before - without
     return approach, slope, arrives & ~short & ~last.quiet
 
 
