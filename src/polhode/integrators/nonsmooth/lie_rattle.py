@@ -48,8 +48,8 @@ class LieRattle(AbstractTimeStepper):
     - Preserves: gaps and joints to round-off at the ends of steps, positions and velocities; linear and angular
       momentum of free systems to round-off, through impacts, as well as other momenta of symmetries, such as that of a
       sphere on a plane about its point of contact; at rest everything, to the last bits. The energy oscillates as that
-      of smooth motion does, and contacts never raise it: elastic impacts keep it, since velocities before impacts
-      follow from the balance of energy.
+      of smooth motion does, and contacts raise it no more than their law does: without friction or restitution
+      never. Elastic impacts without friction keep it, since velocities before impacts follow from its balance.
     - A bounce that would be shorter than the step is none: so impacts that accumulate come to rest.
     - Steps are constant, h ω < 2 for the largest frequency ω of springs. Newton's method for the first half (rows at
       the end, columns at the start of the step), 2 to 8 rounds of a contact problem, more where contacts change

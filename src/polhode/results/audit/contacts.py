@@ -57,7 +57,7 @@ _ROUNDING = 1e-13
 _RESTS = 1e-9
 """Speed along the normal, relative to the largest slip, up to which a point doesn't move along it."""
 
-_GAIN = "contacts add energy: the step is too large, or restitutions differ in one impact with friction"
+_GAIN = "contacts add energy: the step is too large, or Newton's restitution does, in impacts with friction"
 
 
 def contact_audit(run: Run) -> tuple[list[Row], list[str]]:
