@@ -267,3 +267,41 @@ def test_senseless_numbers_are_refused() -> None:
     model.add(rub(name="most", **falls))
     with pytest.raises(ValueError, match="give it one part"):
         model.problem(t1=0.1, h=0.01)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("impact_law", ["newton", "poisson"])
+def test_restitution_of_an_impact_that_sticks(impact_law):
+    """A ball off the axis of a body, held by friction: Poisson's law gives back impulses, Newton's the speed."""
+    e, inertia, arm, height, slip = 0.6, 0.02, 0.1, 0.15, 0.4
+    model = ph.Model()
+    model.ground.add_shape(ph.shapes.Plane(name="floor"))
+    model.add_body(
+        mass=1.0, inertia=(inertia,) * 3, shape=ph.shapes.Sphere(0.05, position=(arm, 0, 0.05 - height)),
+        position=(0, 0, height + 0.01), velocity=(slip, 0, -1.0), name="body",
+    )  # fmt: skip
+    model.contacts(friction=50.0, restitution=e, impact_law=impact_law)
+    run = ph.simulate(model.problem(t1=0.02), "rkmk54")
+    body = run.bodies["body"]
+    v, w = body.velocity[-1], body.angular_velocity[-1, 1]
+    coupling, along = arm * height / inertia, 1 + height**2 / inertia
+    expected = e if impact_law == "newton" else e * (1 + coupling / along * slip)
+    # The body turns on after the impact, but not its velocities.
+    assert v[2] - w * arm == pytest.approx(expected, abs=1e-9)
+    assert v[0] - w * height == pytest.approx(0, abs=1e-9)
+
+
+def test_laws_of_impact_that_do_not_go_are_named():
+    model = ph.Model()
+    ball, other = (
+        model.add_body(mass=1.0, shape=ph.shapes.Sphere(0.1), position=(0, 0, z), name=f"ball-{z}") for z in (1, 2)
+    )
+    model.ground.add_shape(ph.shapes.Plane(name="floor"))
+    model.add_contact(model.ground, ball, restitution=0.5, impact_law="poisson")
+    with pytest.raises(ValueError, match="Poisson's"):
+        ph.simulate(model.problem(t1=0.1), "moreau", h=1e-3)
+    model.add_contact(ball, other, restitution=0.5)
+    with pytest.raises(ValueError, match="one law of impact"):
+        model.problem(t1=0.1)
+    with pytest.raises(ValueError, match="tangential_restitution"):
+        model.contacts(restitution=0.5, tangential_restitution=0.5, impact_law="poisson")

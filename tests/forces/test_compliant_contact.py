@@ -265,7 +265,7 @@ def test_derivative_by_the_stiffness() -> None:
         ({"law": "compliant"}, "hertz_stiffness"),
         ({"law": "compliant", "stiffness": -1.0}, "stiffness"),
         ({"law": "compliant", "stiffness": 1.0, "exponent": 0.5, "friction": 0}, "exponent"),
-        ({"law": "compliant", "stiffness": 1.0}, "`slip_speed`"),
+        ({"law": "compliant", "stiffness": 1.0, "slip_speed": 0.0}, "`slip_speed`"),
         ({"law": "compliant", "stiffness": 1.0, "friction": 0, "restitution": 0.5}, "impact_speed"),
         ({"law": "compliant", "stiffness": 1.0, "friction": 0, "impact_speed": 1.0}, "above 0"),
         (

@@ -219,10 +219,22 @@ def law_of(rules: Sequence[ContactRule]) -> ContactLaw:
         numbers("tangential_restitution"),
         bounces=not all(is_zero(rule.restitution) for rule in rules),
         stribeck=curve,
+        is_poisson=_is_poisson(rules),
     )
     if not any(rule.has_moments for rule in rules):
         return law
     return dataclasses.replace(law, drilling=numbers("drilling"), rolling=numbers("rolling"))
+
+
+def _is_poisson(rules: Sequence[ContactRule]) -> bool:
+    """Whether the contacts that bounce have Poisson's law. Raises ValueError if some have and some haven't."""
+    laws = {rule.impact_law for rule in rules if not is_zero(rule.restitution)}
+    if len(laws) > 1:
+        raise ValueError(
+            "Contacts of one model have one law of impact, as they may hit at once: give impact_law='newton' or "
+            "'poisson' to all that have a `restitution`."
+        )
+    return laws == {"poisson"}
 
 
 def _surface_velocity(rules: Sequence[ContactRule]) -> Any:

@@ -197,4 +197,5 @@ def _join_laws(first: ContactLaw, second: ContactLaw) -> ContactLaw:
         lengths("rolling"),
         first.bounces or second.bounces,
         curve,
+        first.is_poisson or second.is_poisson,
     )

@@ -21,6 +21,7 @@ from polhode.contact.held_contacts import (
     sliding_friction,
     stop_rows,
 )
+from polhode.contact.impact_laws import solve_poisson
 from polhode.contact.scales import Scales
 from polhode.contact.solver import solve
 from polhode.contact.unilateral import TOUCH_TOLERANCE
@@ -140,7 +141,8 @@ def _impact(
     still, speed = SLOW * speeds[:, 0], jnp.max(jnp.where(touching, jnp.abs(u[:, 0]), 0.0), initial=0.0)
     approach = jnp.where(touching & (u[:, 0] < -still), u[:, 0], 0.0)
     rests = 2 * law.restitution * jnp.abs(approach) <= shortest * jnp.maximum(-fall, 0.0)
-    target = u.at[:, 0].add(jnp.where(rests, 0.0, law.restitution) * approach)
+    e = jnp.where(rests, 0.0, law.restitution)
+    target = u if law.is_poisson else u.at[:, 0].add(e * approach)
     along = slip_rows(u.shape[1])
     target = target.at[:, along].add(law.tangential_restitution[:, None] * u[:, along])
     # Friction with a bound of its own has no part in an impact.
@@ -153,7 +155,7 @@ def _impact(
     skip = lambda: (none, jnp.asarray(True))  # noqa: E731
 
     def hit() -> tuple[Array, Array]:
-        solution = solve(problem, none, _TOLERANCE)
+        solution = solve_poisson(problem, none, e, _TOLERANCE) if law.is_poisson else solve(problem, none, _TOLERANCE)
         return solution.impulses, solution.residual <= 1e3 * _TOLERANCE
 
     impulses, solved = jax.lax.cond(jnp.any(approach < 0), hit, skip)

@@ -14,8 +14,8 @@ def newton_restitution(
 ) -> Float[Array, " r"]:
     r"""The terms that Newton's law adds to the velocity b of a contact problem: $e \min(u_N^-, 0)$ and $e_T u_T^-$.
 
-    Contacts that separate before have no restitution, which would pull them back. Equal coefficients of all contacts
-    never add energy; different ones together with friction may.
+    Contacts that separate before have no restitution, which would pull them back. Without friction equal coefficients
+    of all contacts never add energy; with friction they may.
 
     - `before`: velocities u⁻ before the impact. - `normal`, `tangential`: coefficients e and e_T; None for zeros.
     """

@@ -13,6 +13,7 @@ from polhode.checks import short_repr
 from polhode.contact.compliance import check_compliance
 
 LAWS = ("rigid", "compliant")
+IMPACT_LAWS = ("newton", "poisson")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -23,6 +24,7 @@ class ContactRule:
     - `without`: pairs of bodies that pass through each other, among all pairs.
     - `friction`: coefficient, or two along the tangents. - `static_friction`: that at rest, from which it falls to
       `friction` over the `stribeck_speed`; None for the same. - `restitution`, `tangential_restitution`: from 0 to 1.
+    - `impact_law`: what the restitution is one of: speeds, after Newton, or impulses, after Poisson.
     - `drilling`, `rolling`: lengths that bound moments by the normal force.
     - `surface_velocity`: of the surface of `first`, in its frame, shape (3,).
     - `of_rods`: whether `first` or `second` is a rod.
@@ -47,10 +49,17 @@ class ContactRule:
     slip_speed: Any = None
     static_friction: Any = None
     stribeck_speed: Any = None
+    impact_law: str = "newton"
     of_rods: bool = False
 
     def __post_init__(self) -> None:
         checks.choice("law", self.law, LAWS)
+        checks.choice("impact_law", self.impact_law, IMPACT_LAWS)
+        if self.impact_law == "poisson" and (self.law != "rigid" or not checks.is_zero(self.tangential_restitution)):
+            raise ValueError(
+                "impact_law='poisson' is for rigid contacts without `tangential_restitution`: leave it out, or the "
+                "other."
+            )
         for what in ("restitution", "tangential_restitution"):
             value = getattr(self, what)
             checks.array(what, value, (), "of an impact, from 0 to 1")

@@ -82,6 +82,8 @@ def _against_contacts(method: AbstractIntegrator, system: AbstractSystem) -> str
         )
     if system.has_holds and not method.takes_holds:
         return "joints of it have rigid stops or dry friction, and the method takes contacts of shapes alone"
+    if system.has_poisson_impacts and not method.locates_contacts:
+        return "restitution of its contacts is Poisson's, which methods that locate impacts take, such as `rkmk54`"
     if system.has_grips and not method.takes_grips:
         return (
             "friction of its compliant contacts is exact, and the method takes regularised friction, with a "

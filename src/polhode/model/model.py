@@ -153,6 +153,7 @@ class Model:
         *,
         friction: Any = 0.5,
         restitution: Any = 0.0,
+        impact_law: str = "newton",
         tangential_restitution: Any = 0.0,
         drilling: Any = 0.0,
         rolling: Any = 0.0,
@@ -181,6 +182,8 @@ class Model:
           `stribeck_speed` v_s: $\mu + (\mu_s - \mu)e^{-|u|^2/v_s^2}$. None for the same at all speeds.
         - `restitution`: of Newton's law of impact, speed after over speed before along the normal, from 0 to 1. Of
           compliant contacts that at the `impact_speed`, which makes a damping in place of `damping`.
+        - `impact_law`: "newton", or "poisson", of which restitution is one of normal impulses, in expansion over
+          compression; by methods that locate impacts, such as `rkmk54`.
         - `tangential_restitution`: the same along the tangents, for balls that grip.
         - `drilling`, `rolling`: lengths; the largest moment about the normal and about the tangents, over the normal
           force.
@@ -203,6 +206,7 @@ class Model:
                 tangential_restitution=tangential_restitution, drilling=drilling, rolling=rolling, law=law,
                 stiffness=stiffness, exponent=exponent, damping=damping, impact_speed=impact_speed,
                 slip_speed=slip_speed, static_friction=static_friction, stribeck_speed=stribeck_speed,
+                impact_law=impact_law,
             )
         )  # fmt: skip
 
@@ -214,6 +218,7 @@ class Model:
         *,
         friction: Any = 0.5,
         restitution: Any = 0.0,
+        impact_law: str = "newton",
         tangential_restitution: Any = 0.0,
         drilling: Any = 0.0,
         rolling: Any = 0.0,
@@ -244,7 +249,7 @@ class Model:
         rule = ContactRule(
             first, second, (), friction, restitution, tangential_restitution, drilling, rolling, surface_velocity, name,
             law, stiffness, exponent, damping, impact_speed, slip_speed, static_friction, stribeck_speed,
-            of_rods=is_of_rods(first, second),
+            impact_law, is_of_rods(first, second),
         )  # fmt: skip
         check = check_rod_rule if rule.of_rods else check_rule
         check(self, rule)

@@ -132,6 +132,10 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
         return self.compliant_friction is not None
 
     @property
+    def has_poisson_impacts(self) -> bool:
+        return self.contact_set is not None and self.contact_set.law.is_poisson
+
+    @property
     def has_bearings(self) -> bool:
         return self.joint_contacts is not None and self.joint_contacts.bearings is not None
 

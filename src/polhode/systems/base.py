@@ -97,6 +97,11 @@ class AbstractSystem(Module):
         return False
 
     @property
+    def has_poisson_impacts(self) -> bool:
+        """Whether restitution of its contacts is one of impulses."""
+        return False
+
+    @property
     def has_bearings(self) -> bool:
         """Whether such bounds grow with forces of joints."""
         return False

@@ -65,11 +65,12 @@ class ContactLaw(eqx.Module):
     """Numbers of the laws of k contacts.
 
     - `friction`: coefficients along the tangents, shape (k, 2), or (k, 1) where each has one.
-    - `restitution`, `tangential_restitution`: of Newton's law of impact, from 0 to 1.
+    - `restitution`, `tangential_restitution`: of the law of impact, from 0 to 1.
     - `drilling`, `rolling`: lengths that bound moments about the normal and about the tangents by the normal force;
       None where no contact has any.
     - `bounces`: whether any of them may have a restitution; steps without bounces are shorter.
     - `stribeck`: how friction falls from static coefficients to `friction`; None where it is the same at all speeds.
+    - `is_poisson`: whether restitution is that of impulses, after Poisson, in place of speeds, after Newton.
     """
 
     friction: Float[Array, "k tangents"]
@@ -79,6 +80,7 @@ class ContactLaw(eqx.Module):
     rolling: Float[Array, " k"] | None = None
     bounces: bool = eqx.field(static=True, default=True)
     stribeck: StribeckCurve | None = None
+    is_poisson: bool = eqx.field(static=True, default=False)
 
     @property
     def static_friction(self) -> Float[Array, "k tangents"]:
