@@ -92,7 +92,7 @@ def respond_with_friction(
     scales = Scales.of(system, q)
     # Instants of impacts are located up to a fraction of the shortest flight.
     way = _AT_ONCE * shortest * scales.largest(jnp.abs(motion.slips[:, 0]))
-    touches = motion.kinematics.gap <= scales.closed(TOUCH_TOLERANCE) + way
+    touches = motion.kinematics.gap <= scales.touch_gap(TOUCH_TOLERANCE) + way
     touching = modes.at(motion.labels).closed | touches
     free, _ = free_response.accelerations(system, t, q, v)
     speed = scales.speeds(motion.kinematics, v, motion.slips, motion.kinematics.rows @ free + motion.bend)

@@ -41,7 +41,7 @@ class Scales(NamedTuple):
         scales = jax.lax.stop_gradient(cls(unit, size, angles))
         return scales if number is None else pick(number, scales)
 
-    def closed(self, part: float) -> Float[Array, " c"]:
+    def touch_gap(self, part: float) -> Float[Array, " c"]:
         """Gaps up to which contacts count as closed: this part of their units, and round-off."""
         return part * self.unit + _ROUND_OFF * self.size
 

@@ -148,7 +148,7 @@ def _close(system: Any, t: Array, q: Point, v: Vector) -> Point:
     contacts = contacts_of(system)
     at = contacts.kinematics(system, t, q)
     # What is as near as others overlap touches.
-    closed = at.gap <= jnp.maximum(-jnp.min(at.gap, initial=0.0), Scales.of(system, q).closed(_TOUCH))
+    closed = at.gap <= jnp.maximum(-jnp.min(at.gap, initial=0.0), Scales.of(system, q).touch_gap(_TOUCH))
     none = ContactModes.of_open(contacts.count, contacts.law.rows)
     modes = dataclasses.replace(none, labels=contacts.label(at.feature), closed=closed)
     return HeldContacts(system, modes, jnp.zeros((contacts.count, 3))).close(t, q, v)[0]

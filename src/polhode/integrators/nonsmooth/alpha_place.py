@@ -78,7 +78,7 @@ class Contacts(NamedTuple):
     - `first`: rows along normal and tangents, without spins about these.
     - `together`: contacts that act on each other, through others too.
     - `hold`, `hold_rate`: largest friction forces along coordinates and their rates; negative of shapes.
-    - `scales`, `closed`: theirs, and gaps up to which they count as closed.
+    - `scales`, `touch_gap`: theirs, and gaps up to which they count as closed.
     - `identity`: their numbers. - `match`: with those of the step before. - `past`, `past_mode`: memory of these.
     """
 
@@ -101,7 +101,7 @@ class Contacts(NamedTuple):
     hold: Float[Array, " c"]
     hold_rate: Float[Array, " c"]
     scales: Scales
-    closed: Float[Array, " c"]
+    touch_gap: Float[Array, " c"]
 
     @property
     def held(self) -> Bool[Array, " c"]:
@@ -211,8 +211,8 @@ def _contacts(step: AlphaStep, q: Point, v: Vector, accelerator: Any, metric: An
     match = Match.of(identity, memory.labels)
     past_mode = match.recall(memory.mode.astype(float)).astype(jnp.int32)
     scales = Scales.of(system, q, present.number)
-    closed = scales.closed(CLOSED)
-    acts = (present.kinematics.gap <= closed) | (past_mode != OPEN) | (hold >= 0)
+    touch_gap = scales.touch_gap(CLOSED)
+    acts = (present.kinematics.gap <= touch_gap) | (past_mode != OPEN) | (hold >= 0)
     return Contacts(
         present, rows, drift, rows @ v + drift,
         acceleration_rows=rows[:, first] + 2 * p.velocity * rates[:, first],
@@ -221,7 +221,7 @@ def _contacts(step: AlphaStep, q: Point, v: Vector, accelerator: Any, metric: An
         together=_together(acts, rows, columns),
         identity=identity, match=match, past=jax.tree.map(match.recall, memory.contacts),
         past_mode=past_mode, law=_widen_law(present.law), hold=hold, hold_rate=hold_rate,
-        scales=scales, closed=closed,
+        scales=scales, touch_gap=touch_gap,
     )  # fmt: skip
 
 

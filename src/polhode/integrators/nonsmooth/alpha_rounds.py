@@ -154,7 +154,7 @@ def _advance(step: AlphaStep, last: AlphaRound) -> AlphaRound:
     return AlphaRound(
         new, _end(step, at, smooth, kick, new, new_mode), new_mode, at.contacts.identity, kick.slides, jump.pushes,
         depth=jnp.max(-at.contacts.gap / at.contacts.scales.size, initial=0.0),
-        left_out=at.contacts.present.left_out <= jnp.max(at.contacts.closed, initial=0.0),
+        left_out=at.contacts.present.left_out <= jnp.max(at.contacts.touch_gap, initial=0.0),
         hold=at.contacts.hold,
         missed=jnp.any(_have_passed(step, at)),
         change=jnp.max(jnp.stack([norm(part) for part in changes])),
@@ -179,7 +179,7 @@ def _modes_before(last: AlphaRound, at: AlphaPlace, match: Match) -> Int[Array, 
 
     Of what lies flat, such as a cylinder on its side, round-off says which of its features touch.
     """
-    mode, touches = match.recall(last.mode.astype(float)), at.contacts.gap <= at.contacts.closed
+    mode, touches = match.recall(last.mode.astype(float)), at.contacts.gap <= at.contacts.touch_gap
     return jnp.where(match.is_old, mode, jnp.where(touches, STICK, OPEN)).astype(jnp.int32)
 
 

@@ -90,7 +90,7 @@ def accelerate(
     # Where friction would press a contact more than its force opens it, only impulses act.
     held = contacts.held
     # A coordinate is at a stop that it doesn't leave.
-    at_stop = (contacts.gap <= contacts.closed) & (
+    at_stop = (contacts.gap <= contacts.touch_gap) & (
         contacts.slips[:, 0]
         <= least_speed(contacts.slips, contacts.together) + least_speed(step.h * without, contacts.together)
     )
@@ -149,7 +149,7 @@ def close_gaps(step: AlphaStep, at: AlphaPlace, x: Unknowns, smooth: Smooth) -> 
         delassus=contacts.normal_rows @ contacts.normal_columns.T,
         velocity=gap,
         friction=jnp.zeros((len(gap), 2)),
-        active=(contacts.gap <= contacts.closed) | (gap <= deepest + contacts.closed),
+        active=(contacts.gap <= contacts.touch_gap) | (gap <= deepest + contacts.touch_gap),
     )
     solution = solve(problem, jnp.maximum(reference, 0.0)[:, None], step.tolerance)
     pushes = solution.impulses[:, 0]
@@ -190,7 +190,7 @@ def strike(
     target = contacts.slips_of(free)
     target = target.at[:, 0].add(law.restitution * jnp.minimum(before[:, 0], 0.0))
     target = target.at[:, along].add(law.tangential_restitution[:, None] * before[:, along])
-    closed = jump.pushes | ((contacts.gap <= contacts.closed) & contacts.was_closed)
+    closed = jump.pushes | ((contacts.gap <= contacts.touch_gap) & contacts.was_closed)
     hold = step.h * jnp.maximum(contacts.hold - 0.5 * step.h * contacts.hold_rate, 0.0)
     problem = ContactProblem(
         delassus=contacts.rows.reshape(-1, system.n) @ columns.T,

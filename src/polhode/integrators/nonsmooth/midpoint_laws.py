@@ -100,7 +100,7 @@ def first_parts(step: MidpointStep, impulses: Float[Array, "k rows"], after: Flo
     if step.smoothing is not None:
         return jnp.zeros_like(impulses)
     begins = ~step.pressed & ~step.impact.here & (impulses[:, 0] > 0)
-    begins &= (step.contacts.gap + step.bend > step.closed) & (after[:, 0] < 0)
+    begins &= (step.contacts.gap + step.bend > step.touch_gap) & (after[:, 0] < 0)
     # Friction with a bound of its own has that in each step.
     return jnp.where(begins[:, None] & ~step.held_rows, impulses, 0.0)
 
@@ -130,7 +130,7 @@ def pose_problem(
     bounces = reaches & (approach < 0) & (law.restitution > 0) & ~short
     # Shapes that have entered each other are left there, as pushing them out would add energy.
     # Gaps of closed ones are noise, and points of one body that close each its own ask for motions no rigid body has.
-    closing = -(jnp.where(step.contacts.gap > step.closed, step.contacts.gap, 0.0) + step.bend) / h
+    closing = -(jnp.where(step.contacts.gap > step.touch_gap, step.contacts.gap, 0.0) + step.bend) / h
     closing = jnp.where(jammed, jnp.minimum(closing, 0.0), closing)
     least = jnp.where(bounces, -law.restitution * approach - turn, closing)
     target = (without + jnp.where(jammed[:, None], 0.0, step.turn)).at[:, 0].set(without[:, 0] - least)
@@ -175,10 +175,10 @@ def find_closed(step: MidpointStep, last: Round, free: Vector) -> ClosedContacts
     without, approach = step.slips(free), jnp.minimum(step.slips(step.start[1])[:, 0], 0.0)
     h, gap, now = step.h, step.contacts.gap + step.bend, step.slips(last.x.velocity)[:, 0]
     # Bodies that fall together don't approach each other before the lower one is stopped, as the last round says.
-    reaches = gap + h * jnp.minimum(jnp.minimum(approach, without[:, 0]), now) <= step.closed
+    reaches = gap + h * jnp.minimum(jnp.minimum(approach, without[:, 0]), now) <= step.touch_gap
     # One that is new has to enter, as others may carry the body: the tile before that which a ball comes to.
-    new = (step.contacts.gap > step.closed) & ~step.pressed
-    enters = (gap + h * now < -step.closed) | ((last.place.contacts[:, 0] > 0) & (last.number > 0))
+    new = (step.contacts.gap > step.touch_gap) & ~step.pressed
+    enters = (gap + h * now < -step.touch_gap) | ((last.place.contacts[:, 0] > 0) & (last.number > 0))
     reaches &= ~new | enters
     # Rounds that close contacts in turn settle: laws of one that need not close leave it without an impulse.
     reaches |= last.reaches & (last.number >= STEADY_ROUNDS)

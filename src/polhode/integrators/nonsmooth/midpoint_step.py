@@ -46,7 +46,7 @@ class MidpointStep(eqx.Module):
 
     - `bend`: what gaps gain until the middle of the next step, beyond what their rates at the start let expect.
     - `turn`: the same of relative velocities and spins until the end of the step.
-    - `scales`, `closed`: of contacts, and gaps up to which they count as closed.
+    - `scales`, `touch_gap`: of contacts, and gaps up to which they count as closed.
     - `pressed`: contacts that carried a force in the step before. - `first_part`: impulses of impacts that go on.
     - `smoothing`: the energy κ of smoothed laws, which all contacts have all the time; None for the laws.
     """
@@ -63,7 +63,7 @@ class MidpointStep(eqx.Module):
     bend: Float[Array, " k"]
     turn: Float[Array, "k rows"]
     scales: Scales
-    closed: Float[Array, " k"]
+    touch_gap: Float[Array, " k"]
     pressed: Bool[Array, " k"]
     first_part: Float[Array, "k rows"]
     impact: Impact
@@ -200,7 +200,7 @@ def delassus_matrix(
 
 def touch_tolerance(h: Array, scales: Scales, contacts: ContactKinematics, v: Vector) -> Float[Array, " k"]:
     """Gaps up to which contacts count as closed: round-off, and a millionth of the way of the fastest in a step."""
-    return scales.closed(0.0) + 1e-6 * h * scales.largest(jnp.abs(contacts.rows[:, 0] @ v))
+    return scales.touch_gap(0.0) + 1e-6 * h * scales.largest(jnp.abs(contacts.rows[:, 0] @ v))
 
 
 def _factor(step: MidpointStep, tangent: Matrix, rows: Matrix) -> Any:

@@ -161,7 +161,9 @@ class Moreau(AbstractTimeStepper):
         spheres = radii_of(contacts_of(system), present.number)
         missed = jnp.any(have_passed(h, step.contacts.gap, before, *spheres) & ~step.pressed)
         result = jnp.where(missed, int(Result.contact_missed), _result(step, last, gap))
-        result = jnp.where(present.left_out <= jnp.max(step.closed, initial=0.0), int(Result.too_many_contacts), result)
+        result = jnp.where(
+            present.left_out <= jnp.max(step.touch_gap, initial=0.0), int(Result.too_many_contacts), result
+        )
         carry = Carry((q1, v1), left, record.pack(joints / h))
         return carry, StepInfo(result.astype(jnp.int32), newton_iterations=last.number, residual=last.change)
 
@@ -187,7 +189,7 @@ class Moreau(AbstractTimeStepper):
         step = MidpointStep(
             system, at, h, state, middle, system.mass(at, middle), system.jacobian(at, middle),
             contacts=present.kinematics, law=present.law, bend=bend, turn=turn,
-            scales=scales, closed=touch_tolerance(h, scales, present.kinematics, v), pressed=went_on,
+            scales=scales, touch_gap=touch_tolerance(h, scales, present.kinematics, v), pressed=went_on,
             first_part=first_part,
             impact=without_impact(len(bend), system.n),
             smoothing=jnp.asarray(self.smoothing) if self.smoothing else None,

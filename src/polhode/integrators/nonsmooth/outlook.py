@@ -130,7 +130,7 @@ def locate_impact(step: MidpointStep, present: PresentContacts) -> MidpointStep:
     rate = step.slips(v)[:, 0]
     arrives = (
         (step.slips_at_start()[:, 0] < 0)
-        & (step.contacts.gap + step.bend + _ACCELERATES * step.h * rate <= step.closed)
+        & (step.contacts.gap + step.bend + _ACCELERATES * step.h * rate <= step.touch_gap)
         & (step.law.restitution > 0)
     )
     none = step.contacts.rows, step.contacts.drift, step.impact
@@ -152,7 +152,7 @@ def _locate(
     free = move_freely(step, constant_factors(step), v, jnp.zeros(system.n))
     before, change = step.slips(v)[:, 0], (step.contacts.rows @ (free.velocity - v))[:, 0]
     # As rounds see which contacts close: loads of the step may bring them there.
-    arrives &= step.contacts.gap + step.bend + h * (before + jnp.minimum(change, 0.0)) <= step.closed
+    arrives &= step.contacts.gap + step.bend + h * (before + jnp.minimum(change, 0.0)) <= step.touch_gap
     # The gap is C + Bs + As² at s after the middle.
     A, B = step.bend / h**2 + 0.5 * change / h, before + 0.5 * change
     C = step.contacts.gap + 0.125 * h * change
@@ -200,7 +200,7 @@ def _is_disturbed(
     (k, rows, _), h = step.contacts.rows.shape, step.h
     rate = jnp.minimum(jnp.minimum(step.slips(step.start[1])[:, 0], without), 0.0)
     steps = jnp.where(delay > 0.5 * h, 2.0, 1.0)[:, None]
-    closes = step.pressed | (step.contacts.gap + steps * steps * step.bend + steps * h * rate <= step.closed)
+    closes = step.pressed | (step.contacts.gap + steps * steps * step.bend + steps * h * rate <= step.touch_gap)
     blocks = jnp.max(jnp.abs(delassus).reshape(k, rows, k, rows), axis=(1, 3))
     coupled = blocks > _APART * jnp.diag(blocks)[:, None]
     together = bounces & bounces[:, None] & (jnp.abs(delay - delay[:, None]) <= _AT_ONCE * h)

@@ -46,7 +46,7 @@ class Departure(eqx.Module):
     """The data of a step at its start.
 
     - `system`: an `AbstractMechanical` with contacts on a group.
-    - `mass`: at the start. - `scales`, `closed`: of the contacts, and gaps up to which they count as closed.
+    - `mass`: at the start. - `scales`, `touch_gap`: of the contacts, and gaps up to which they count as closed.
     - `pressed`: contacts that carried a force at the end of the step before, and stay.
     - `guess`: of all impulses of the step.
     """
@@ -62,7 +62,7 @@ class Departure(eqx.Module):
     joints: Matrix
     contacts: ContactKinematics
     scales: Scales
-    closed: Float[Array, " k"]
+    touch_gap: Float[Array, " k"]
     pressed: Bool[Array, " k"]
     guess: Float[Array, "k rows"]
 
@@ -77,12 +77,14 @@ class Departure(eqx.Module):
         same = (contacts.feature == memory.labels) | (memory.labels == ANY)
         # What has bounced there and falls back within this step begins another impact.
         scales = Scales.of(system, q)
-        closed = scales.closed(CLOSED)
-        leaves = contacts.rows[:, 0] @ v + contacts.drift[:, 0] > scales.slow(STAYS, contacts, v, closed / jnp.abs(h))
+        touch_gap = scales.touch_gap(CLOSED)
+        leaves = contacts.rows[:, 0] @ v + contacts.drift[:, 0] > scales.slow(
+            STAYS, contacts, v, touch_gap / jnp.abs(h)
+        )
         return cls(
             system, t, h, q, v, system.momentum(t, q, v), mass, tangent, system.jacobian(t, q), contacts,
-            scales=scales, closed=closed,
-            pressed=pressed & same & (contacts.gap <= closed) & ~leaves,
+            scales=scales, touch_gap=touch_gap,
+            pressed=pressed & same & (contacts.gap <= touch_gap) & ~leaves,
             guess=jnp.where(same[:, None], memory.impulses, 0.0),
         )  # fmt: skip
 
@@ -207,7 +209,7 @@ def _round(step: Departure, tolerance: float, at: Drift) -> Drift:
         friction=jnp.where((step.pressed | held)[:, None], sliding.friction(law), 0.0),
         drilling=_where(step.pressed, law.drilling),
         rolling=_where(step.pressed, law.rolling),
-        active=at.contacts.gap <= h * reach + step.closed,
+        active=at.contacts.gap <= h * reach + step.touch_gap,
         hold=None if step.contacts.hold is None else 0.5 * h * step.contacts.hold,
     )
     # Shares of redundant contacts, and the friction that comes with them, are not determined by round-off of gaps.

@@ -86,7 +86,7 @@ class Kick(NamedTuple):
 def arrive(step: Departure, drift: Drift) -> Arrival:
     """The data of the second half of a step."""
     # The solver leaves round-off at contacts that have opened: nothing acts there.
-    touches = (drift.contacts.gap <= step.closed) | drift.contacts.held_slots()
+    touches = (drift.contacts.gap <= step.touch_gap) | drift.contacts.held_slots()
     drift = drift._replace(impulses=jnp.where(touches[:, None], drift.impulses, 0.0))
     system, h, space = step.system, step.h, step.system.configuration
     end, q, xi = step.t + h, drift.q, h * drift.velocity
@@ -158,7 +158,7 @@ def _round(at: Arrival, tolerance: float, last: Kick) -> Kick:
     moved, shares = jax.vmap(lambda row: system.kkt.solve(at.factors, row, none))(flat)
     first = at.drift.impulses
     # One that arrives exactly at the end has its impact in the next step.
-    closed = (first[:, 0] > 0) | ((contacts.gap <= step.closed) & (step.contacts.gap <= step.closed))
+    closed = (first[:, 0] > 0) | ((contacts.gap <= step.touch_gap) & (step.contacts.gap <= step.touch_gap))
     # Contacts that slid in the first half have the laws of the second half by itself, unless it takes impulse back:
     # friction of the first half would be left without what presses.
     slides = last.slides & (guess[:, 0] >= first[:, 0])
@@ -211,8 +211,8 @@ def _approach(
     step, drift, law = at.step, at.drift, at.step.system.contact_set.law
     before, first = at.before[:, 0], drift.impulses[:, 0]
     without = _slips(drift.contacts, free)[:, 0]
-    approaches = before < -step.scales.slow(STAYS, step.contacts, step.v, step.closed / jnp.abs(step.h))
-    arrives = (first > 0) & (approaches | (step.contacts.gap > step.closed)) & (law.restitution > 0)
+    approaches = before < -step.scales.slow(STAYS, step.contacts, step.v, step.touch_gap / jnp.abs(step.h))
+    arrives = (first > 0) & (approaches | (step.contacts.gap > step.touch_gap)) & (law.restitution > 0)
     own, excess = _energies(at, free, first > 0)
     alone = _alone(drift.contacts.rows[:, 0], moved, without, own + excess * _shares(at, arrives, first))
     normal = last.x.impulses[:, 0]

@@ -81,7 +81,7 @@ class _Step(eqx.Module):
         return jnp.where(jnp.abs(gap) <= _FLUSH * _lists_of(self.system).size, 0.0, gap)
 
     @property
-    def closed(self) -> Array:
+    def touch_gap(self) -> Array:
         """Gap up to which a contact counts as closed."""
         return CLOSED * _lists_of(self.system).size
 
@@ -284,7 +284,7 @@ def _pose(
     at_start = before - step.turn
     slides = _slide_on(step, impulses, may_slide, at_start, without, after + step.turn)
     last = after.at[:, 0].min(lowest)
-    conditions = close(h, step.law, step.gap, step.pressed, step.first_part, before, without, last, step.closed)
+    conditions = close(h, step.law, step.gap, step.pressed, step.first_part, before, without, last, step.touch_gap)
     earlier = step.bodies.respond(step.rows.spread(conditions.first_part, len(step.bodies.mass)))
     # Against the sum of both velocities, so along their mean.
     bounced = step.law.tangential_restitution[:, None] * before[:, 1:3]
@@ -315,7 +315,7 @@ def _slide_on(
 
 def _first_part(step: _Step, impulses: Float[Array, "c rows"], after: Float[Array, "c rows"]) -> Array:
     """Impulses of contacts that go on to close in the next step."""
-    begins = ~step.pressed & (impulses[:, 0] > 0) & (step.near.points.gap > step.closed) & (after[:, 0] < 0)
+    begins = ~step.pressed & (impulses[:, 0] > 0) & (step.near.points.gap > step.touch_gap) & (after[:, 0] < 0)
     return jnp.where(begins[:, None], impulses, 0.0)
 
 
