@@ -161,9 +161,8 @@ class Moreau(AbstractTimeStepper):
         spheres = radii_of(contacts_of(system), present.number)
         missed = jnp.any(have_passed(h, step.contacts.gap, before, *spheres) & ~step.pressed)
         result = jnp.where(missed, int(Result.contact_missed), _result(step, last, gap))
-        result = jnp.where(
-            present.left_out <= jnp.max(step.touch_gap, initial=0.0), int(Result.too_many_contacts), result
-        )
+        is_full = present.left_out <= jnp.max(step.touch_gap, initial=0.0)
+        result = jnp.where(is_full, int(Result.too_many_contacts), result)
         carry = Carry((q1, v1), left, record.pack(joints / h))
         return carry, StepInfo(result.astype(jnp.int32), newton_iterations=last.number, residual=last.change)
 

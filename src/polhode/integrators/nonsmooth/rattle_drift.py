@@ -78,9 +78,8 @@ class Departure(eqx.Module):
         # What has bounced there and falls back within this step begins another impact.
         scales = Scales.of(system, q)
         touch_gap = scales.touch_gap(CLOSED)
-        leaves = contacts.rows[:, 0] @ v + contacts.drift[:, 0] > scales.slow(
-            STAYS, contacts, v, touch_gap / jnp.abs(h)
-        )
+        slow = scales.slow(STAYS, contacts, v, touch_gap / jnp.abs(h))
+        leaves = contacts.rows[:, 0] @ v + contacts.drift[:, 0] > slow
         return cls(
             system, t, h, q, v, system.momentum(t, q, v), mass, tangent, system.jacobian(t, q), contacts,
             scales=scales, touch_gap=touch_gap,
