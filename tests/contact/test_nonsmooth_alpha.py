@@ -366,3 +366,24 @@ def test_contacts_that_do_not_act_on_each_other_have_speeds_of_their_own():
     slides = persistent(jnp.ones(3, bool), slip, slip, without, together)
     np.testing.assert_array_equal(slides, (True, True, False))
     np.testing.assert_array_equal(persistent(jnp.ones(3, bool), slip, slip, without), False)
+
+
+@pytest.mark.exhaustive
+def test_a_rolling_ball_of_unequal_inertias_begins_to_slide():
+    """Its friction is at the bound where its slip begins: rounds crept towards that and ended unsolved."""
+    tilt = ph.rotation_vector((0, 0.1, 0))
+    model = ph.Model(gravity=(0, 0, -G))
+    model.ground.add_shape(ph.shapes.Plane(rotation=tilt, name="floor"))
+    ball = model.add_body(
+        mass=2.0, inertia=(0.02, 0.03, 0.04), shape=ph.shapes.Sphere(0.1), position=tilt @ np.array([0, 0, 0.25]),
+        velocity=(1.5, 0.4, 0), angular_velocity=(4, -6, 8), name="ball",
+    )  # fmt: skip
+    model.add_contact(model.ground, ball, friction=0.25, restitution=0.6)
+    ends = []
+    for method, options in (("generalized-alpha", {"h": 2.5e-3}), ("rkmk54", {"rtol": 1e-9})):
+        run = ph.simulate(model.problem("SO3xR3", t1=1.5), method, **options)
+        ends.append(run.bodies["ball"].position[-1])
+    assert run.contacts["floor", "ball"].mode[-1] == "slide"
+    # Bounces before are of order 1.
+    np.testing.assert_allclose(ends[0], ends[1], atol=2e-2)
+    assert run.audit().accurate

@@ -36,6 +36,9 @@ _BLUR = 1e3
 _SETTLES = 0.5
 """Ratio of changes of two rounds up to which they converge well."""
 
+_CREEPS = 0.99
+"""Largest ratio of ways that is taken for one by which they change."""
+
 _SLIDE_ROUNDS, _MODE_ROUNDS = 6, 12
 """Rounds after which no contact begins to slide, and none changes its mode any more."""
 
@@ -68,6 +71,7 @@ class AlphaRound(NamedTuple):
       room.
     - `change`, `size`, `noise`: of velocities, of what changes them in the step, and of these by round-off of
       positions, as roots of energies.
+    - `way`: changes of unknowns before they were relaxed, as velocities.
     - `hold`: largest friction forces along coordinates.
     - `missed`: whether shapes have passed through each other.
     - `settled`: whether modes are those of the round before.
@@ -85,6 +89,7 @@ class AlphaRound(NamedTuple):
     missed: Bool[Array, ""]
     change: Array
     change_before: Array
+    way: tuple[Vector, Vector, Vector]
     size: Array
     noise: Array
     settled: Bool[Array, ""]
@@ -123,6 +128,7 @@ def _start(step: AlphaStep) -> AlphaRound:
     return AlphaRound(
         x, end, memory.mode, memory.labels, slides=none_of_them, pushes=none_of_them, depth=none, left_out=no,
         hold=jnp.zeros(memory.mode.shape), missed=no, change=endless, change_before=endless, size=none, noise=none,
+        way=(jnp.zeros(n), jnp.zeros(n), jnp.zeros(n)),
         settled=no, solved=no, number=jnp.asarray(0),
     )  # fmt: skip
 
@@ -140,15 +146,14 @@ def _advance(step: AlphaStep, last: AlphaRound) -> AlphaRound:
     may_slide = narrow(has_force, match.recall(jnp.where(last.slides, 1.0, 0.0)) > 0, last.number)
     kick = strike(step, at, smooth, jump, may_slide, match.recall(last.place.contacts.impulses))
     new = Unknowns(smooth.vdot, jump.jump, kick.kick, kick.rub)
-    # Friction that turns a body away from the place of its impact leads rounds to and fro.
-    damps = (last.number >= _MODE_ROUNDS) & (last.number % 3 == 2) & (last.change > _SETTLES * last.change_before)
-    new = jax.tree.map(lambda n, o: jnp.where(damps, 0.5 * (n + o), n), new, x)
+    way = _way(step, new, x)
+    # Friction that turns a body away from the place of its impact leads rounds to and fro; that of one which just
+    # begins to slide lets them creep.
+    relaxes = (last.number >= _MODE_ROUNDS) & (last.number % 3 == 2) & (last.change > _SETTLES * last.change_before)
+    factor = jnp.where(relaxes, _relaxation(way, last.way), 1.0)
+    new = jax.tree.map(lambda n, o: jnp.where(relaxes, o + factor * (n - o), n), new, x)
     new_mode = _narrow(mode, _modes(kick, at.contacts), last.number)
-    changes = (
-        step.h * (new.vdot - x.vdot),
-        (new.jump - x.jump) * _inverse(step.h),
-        new.kick - x.kick,
-    )
+    changes = _way(step, new, x)
     mass = step.system.mass(step.t, at.smooth.q)
     norm = lambda v: energy_norm(mass, v, step.system.n)  # noqa: E731
     return AlphaRound(
@@ -159,12 +164,26 @@ def _advance(step: AlphaStep, last: AlphaRound) -> AlphaRound:
         missed=jnp.any(_have_passed(step, at)),
         change=jnp.max(jnp.stack([norm(part) for part in changes])),
         change_before=last.change,
+        way=way,
         size=norm(step.v) + norm(kick.free - step.v),
         noise=at.contacts.scales.noise(_ROUND_OFF, at.contacts.rows, at.contacts.columns, step.h),
         settled=jnp.all(new_mode == mode),
         solved=smooth.solved & jump.solved & kick.solved,
         number=last.number + 1,
     )  # fmt: skip
+
+
+def _way(step: AlphaStep, new: Unknowns, x: Unknowns) -> tuple[Vector, Vector, Vector]:
+    """Changes of unknowns in a round, as velocities."""
+    return step.h * (new.vdot - x.vdot), (new.jump - x.jump) * _inverse(step.h), new.kick - x.kick
+
+
+def _relaxation(way: tuple[Vector, ...], before: tuple[Vector, ...]) -> Array:
+    """By how much more of its way a round goes: to where rounds lead that change by the same factor each (Aitken)."""
+    inner = lambda a, b: sum(x @ y for x, y in zip(a, b, strict=True))  # noqa: E731
+    square = inner(before, before)
+    ratio = jnp.where(square > 0, inner(way, before) / jnp.where(square > 0, square, 1.0), 0.0)
+    return jax.lax.stop_gradient(1 / (1 - jnp.clip(ratio, -1.0, _CREEPS)))
 
 
 def _have_passed(step: AlphaStep, at: AlphaPlace) -> Bool[Array, " c"]:
