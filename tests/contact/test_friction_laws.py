@@ -305,3 +305,10 @@ def test_laws_of_impact_that_do_not_go_are_named():
         model.problem(t1=0.1)
     with pytest.raises(ValueError, match="tangential_restitution"):
         model.contacts(restitution=0.5, tangential_restitution=0.5, impact_law="poisson")
+    bob = model.add_body(mass=1.0, shape=ph.shapes.Sphere(0.1), position=(3, 0, 1), name="bob")
+    hinge = model.add(ph.joints.Revolute(model.ground, bob, point=(3, 0, 2), axis=(0, 1, 0), name="hinge"))
+    model.add(ph.forces.JointStops(hinge, (-0.5, 0.5), restitution=0.5))
+    model.contacts(restitution=0.5, impact_law="poisson")
+    model.add_contact(ball, other, friction=0.0)
+    with pytest.raises(ValueError, match="Stops of"):
+        model.problem(t1=0.1)

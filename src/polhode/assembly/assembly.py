@@ -23,6 +23,7 @@ from polhode.assembly.joint_contacts import (
     build_joint_contacts,
     build_pivots,
     check_bearings,
+    check_impacts,
     check_pivots,
     has_joint_contacts,
 )
@@ -235,6 +236,7 @@ def _build(
     joint_contacts, pivots = build_joint_contacts(model, layout, register), build_pivots(model, layout)
     shape_contacts, compliant_friction = build_contact_set(model, layout), build_friction(layout, elements)
     check_pivots(pivots, shape_contacts)
+    check_impacts(joint_contacts, shape_contacts)
     counter = register.counter()
     turns = 0 if counter is None else counter.count
     coordinates, mechanism, labels = layout.finish(

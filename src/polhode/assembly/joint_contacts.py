@@ -117,6 +117,15 @@ def check_pivots(pivots: PivotContacts | None, shapes: AbstractContactSet | None
         )
 
 
+def check_impacts(joints: JointContacts | None, shapes: AbstractContactSet | None) -> None:
+    """Raises ValueError for stops that bounce by Newton's law beside contacts that bounce by Poisson's."""
+    if joints is not None and shapes is not None and joints.law.bounces and shapes.law.is_poisson:
+        raise ValueError(
+            f"Stops of {joints.names[0].along} bounce by Newton's law, and contacts of shapes by Poisson's, which may "
+            "hit at once: give the stops no `restitution`, or the contacts impact_law='newton'."
+        )
+
+
 def _of_joint(joint: AbstractPairJoint) -> str:
     bodies = " and ".join(f"`{body.name}`" for body in joint.bodies)
     return f"joint `{joint.name}`" if joint.name else f"the joint of {bodies}"

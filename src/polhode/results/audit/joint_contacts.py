@@ -71,7 +71,7 @@ def pivot_measures(run: Run, frames: np.ndarray, t: np.ndarray) -> dict[str, Mea
 
 
 def grip_measures(run: Run, frames: np.ndarray, t: np.ndarray) -> dict[str, Measure]:
-    """The same of exact friction of compliant contacts: forces beyond the cone, and creep of what sticks."""
+    """Creep of compliant contacts that stick by exact friction."""
     entries = grips(run)
     if not entries:
         return {}
