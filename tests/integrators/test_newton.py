@@ -279,3 +279,55 @@ def test_joint_coordinates_take_simplified_iterations_by_default() -> None:
     np.testing.assert_allclose(chosen, full, rtol=0, atol=1e-10)
     assert not np.array_equal(chosen, full)
     assert np.array_equal(end("SO3xR3"), end("SO3xR3", newton="full"))
+
+
+class OneUnknown(AbstractEquations):
+    """One equation that a function gives, with its derivative as the matrix."""
+
+    function: Any = eqx.field(static=True)
+
+    def place(self, x: Array) -> Array:
+        return x
+
+    def residual(self, place: Array, x: Array) -> Residual:
+        size = jnp.ones(())
+        return Residual((self.function(place),), (size,), (size,))
+
+    def factor(self, place: Array, x: Array) -> Array:
+        return jax.jacfwd(self.function)(place)[0, 0]
+
+    def correct(self, factors: Array, parts: tuple[Array, ...]) -> Array:
+        return -parts[0] / factors
+
+    def negligible(self, place: Array, correction: Array) -> Array:
+        return jnp.max(jnp.abs(correction)) <= 8 * EPS
+
+
+def _search_from(function: Any, kind: Kind, guess: float, second: float) -> NewtonResult:
+    equations, newton = OneUnknown(function), Newton(kind, 1e-12, 1e-12, 60)
+    start = jnp.array([guess])
+    kept = equations.factor(start, start) if kind == "modified" else None
+    return jax.jit(lambda x, y: solve(equations, x, kept, newton, y))(start, jnp.array([second]))
+
+
+@pytest.mark.parametrize("kind", ["full", "simplified", "modified"])
+@pytest.mark.parametrize("guess", [10.0, -1.0])
+def test_a_guess_that_leads_to_no_numbers_is_followed_by_the_second_one(kind: Kind, guess: float) -> None:
+    """From 10 the first correction leads to the logarithm of -13; -1 has none itself."""
+    result = _search_from(jnp.log, kind, guess, 0.01)
+    assert int(result.result) == 0
+    assert float(result.x[0]) == pytest.approx(1, abs=1e-11)
+
+
+@pytest.mark.parametrize("kind", ["full", "simplified", "modified"])
+def test_corrections_cut_to_nothing_are_no_solution(kind: Kind) -> None:
+    result = _search_from(lambda x: x * x + 1, kind, jnp.inf, 1e-3)
+    assert int(result.result) == int(ph.Result.newton_not_converged)
+
+
+@pytest.mark.parametrize("kind", ["full", "modified"])
+def test_a_correction_that_led_far_away_loosens_no_tolerance(kind: Kind) -> None:
+    """From 1e-6 away from where its derivative vanishes, the first correction leads to a residual of 1e12."""
+    result = _search_from(lambda x: x * x - 1, kind, 1e-6, 0.5)
+    assert int(result.result) == 0
+    assert float(result.x[0]) == pytest.approx(1, abs=1e-10)

@@ -27,7 +27,8 @@ class Newton(eqx.Module):
 
     An iteration is converged when every part of the residual is at most
     $\max(\mathtt{rtol}\,\|F_0\|, \mathtt{atol}\cdot\text{scale}, 32\,\varepsilon\,\text{magnitude})$ in the Euclidean
-    norm, where F₀ is the larger of the first two residuals and ε = 2⁻⁵²; or when it stagnates so close to that (within
+    norm, where F₀ is the larger of the first two residuals, but no larger than the terms of the present one, and
+    ε = 2⁻⁵²; or when it stagnates so close to that (within
     a factor of 10⁴ of the tolerances) that only round-off inside the system's own functions can be left, or
     with corrections that no longer move the positions, whose round-off stiff forces magnify. With kept
     factors, stagnation counts only where residuals are no larger than the round-off that the equations give; there
@@ -41,7 +42,7 @@ class Newton(eqx.Module):
     the predictor with new factors. After a second such restart, or 15 iterations, every iteration factorises.
 
     With a second guess, `second`, the search restarts from it if residuals still grow after 5 iterations, with factors
-    of the last place where they are simplified, 15 of "modified", or if they are not finite. From then on it factorises
+    of the last place where they are simplified, 15 of "modified", or if they are not finite, at the first guess too. From then on it factorises
     in every iteration and takes no correction that makes the residual larger in units of its tolerance, but a quarter
     of it, and so on. Dry friction and stops need that, where Newton's method would go to and fro between two sides of a
     bend.
@@ -195,8 +196,11 @@ def _begin(search: _Search, loop: _Loop) -> tuple[_Search, _Loop]:
     norms = _norms(residual)
     is_first = loop.iterations == 0
     first = jnp.where(is_first, norms, loop.first)
-    worst = _worst(search.newton, norms, first, _floor(search.newton, residual))
+    worst = _worst(search.newton, norms, _reference(first, residual), _floor(search.newton, residual))
     failed = is_first & ~jnp.isfinite(jnp.sum(norms))
+    if search.second is not None:
+        loop = loop._replace(guarded=loop.guarded | failed, again=loop.again | failed)
+        failed = jnp.zeros((), bool)
     return search._replace(near=residual), loop._replace(
         parts=residual.parts,
         norms=norms,
@@ -217,13 +221,28 @@ def _floor(newton: Newton, residual: Residual) -> Array:
     return jnp.maximum(round_off, newton.atol * jnp.stack(residual.scales))
 
 
-def _worst(newton: Newton, norms: Array, first: Array, floor: Array) -> Float[Array, ""]:
+def _reference(first: Array, residual: Residual) -> Array:
+    """What `rtol` is relative to: the first residuals, but for those of a correction that led far away.
+
+    A residual is no larger than its terms; from a place where these are larger than they are here nothing follows for
+    this one.
+    """
+    lengths = jnp.sqrt(jnp.array([float(part.size) for part in residual.parts]))
+    return jnp.minimum(first, lengths * jnp.stack(residual.magnitudes))
+
+
+def _worst(newton: Newton, norms: Array, reference: Array, floor: Array) -> Float[Array, ""]:
     """The largest part in units of its tolerance."""
-    return jnp.max(norms / jnp.maximum(jnp.maximum(newton.rtol * first, floor), jnp.finfo(float).tiny))
+    return jnp.max(norms / jnp.maximum(jnp.maximum(newton.rtol * reference, floor), jnp.finfo(float).tiny))
 
 
 def _norms(residual: Residual) -> Array:
     return jnp.stack([jnp.sqrt(jnp.sum(part * part)) for part in residual.parts])
+
+
+def _if_finite(norms: Array) -> Array:
+    """Norms of residuals, zero where they are not finite."""
+    return jnp.where(jnp.isfinite(norms), norms, 0.0)
 
 
 def _full_iteration(search: _Search, start: _Loop, loop: _Loop) -> _Loop:
@@ -323,9 +342,9 @@ def _update(search: _Search, loop: _Loop, factors: Factors, fresh: Array) -> _Lo
     residual = equations.residual_near(place, x, near)
     norms = _norms(residual)
     iterations = loop.iterations + 1
-    first = jnp.where(iterations == 1, jnp.maximum(loop.first, norms), loop.first)
-    floor = _floor(newton, residual)
-    worst = _worst(newton, norms, first, floor)
+    first = jnp.where(iterations == 1, jnp.maximum(_if_finite(loop.first), _if_finite(norms)), loop.first)
+    floor, reference = _floor(newton, residual), _reference(first, residual)
+    worst = _worst(newton, norms, reference, floor)
     converged = worst <= 1
     round_off = equations.amplified_round_off(factors, residual)
     noise_sizes = residual.noise if round_off is None else round_off
@@ -334,9 +353,9 @@ def _update(search: _Search, loop: _Loop, factors: Factors, fresh: Array) -> _Lo
     low = jnp.all(norms <= 8 * floor + noise)
     # An iteration that brings one part to its floor has helped, and may help the others next.
     stagnates = (fresh | low) & jnp.all((norms > 0.5 * loop.norms) | (loop.norms <= floor))
-    # A restart has not settled, however small the correction would have been.
-    settled = equations.negligible(place, dx) & ~loop.again
-    within = 1e4 * jnp.maximum(newton.rtol * first, newton.atol * jnp.stack(residual.scales)) + floor + noise
+    # A restart has not settled, however small the correction would have been; a part of a correction is small by itself.
+    settled = equations.negligible(place, dx) & ~loop.again & ~loop.excess
+    within = 1e4 * jnp.maximum(newton.rtol * reference, newton.atol * jnp.stack(residual.scales)) + floor + noise
     close = jnp.all(norms <= within) | settled
     converged = converged | (stagnates & close & ((iterations > 2) | (low & settled)))
     if round_off is not None:
