@@ -114,3 +114,22 @@ def test_friction_between_rods_needs_a_speed():
     rods = [model.add_rod(points=[(0, y, 0), (1, y, 0)], section=section, name=f"rod-{y}") for y in (0, 1)]
     with pytest.raises(ValueError, match="between rods"):
         model.add_contact(*rods, law="compliant", stiffness=1e5, friction=0.5)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("exponent", [1.0, 1.5])
+def test_a_box_that_friction_holds_against_a_push_is_in_equilibrium(exponent):
+    """Its weight presses every corner, and the moment of the push those in front of it, in closed form."""
+    mass, push, stiffness = 2.0, 3.0, 3e4 if exponent == 1.0 else 3e5
+    model = ph.Model(gravity=(0, 0, -G), units="SI")
+    model.ground.add_shape(ph.shapes.Plane(name="floor"))
+    box = model.add_body(mass=mass, shape=ph.shapes.Box((0.3, 0.5, 0.16)), position=(0, 0, 0.08), name="box")
+    model.add(ph.forces.PointForce(box, (0, push, 0)))
+    model.contacts(friction=0.4, law="compliant", stiffness=stiffness, exponent=exponent)
+    rest = ph.equilibrium(model.problem(t1=1.0, h=2e-3))
+    z, R = rest.bodies["box"].position[2], np.asarray(rest.bodies["box"].rotation)
+    corners = z + (np.array([(x, y, -0.08) for x in (-0.15, 0.15) for y in (-0.25, 0.25)]) @ R.T)[:, 2]
+    weight, moment = mass * G / 4, push * z / (4 * 0.25)
+    depths = (np.array([weight - moment, weight + moment] * 2) / stiffness) ** (1 / exponent)
+    np.testing.assert_allclose(-corners, depths, rtol=2e-3)
+    assert rest.residual < 1e-8 * mass * G

@@ -116,6 +116,25 @@ def test_tilted_rims_have_their_lowest_point_at_every_angle(shape):
                 assert len({tuple(np.sign(np.round(p, 3))) for p in np.diff(found.point[:, :2], axis=0)}) >= 3
 
 
+@pytest.mark.parametrize("shape", [SHAPES["cylinder"], shapes.Disc(0.3)], ids=["cylinder", "disc"])
+def test_rims_that_are_next_to_flat_have_points_that_stay(shape):
+    """Round-off in rotations moves none along the axis, nor around it."""
+    half = getattr(shape, "half", 0.0)
+    for tilt in (0.0, 1e-8, 3e-8, 1e-7, 2e-7, 1e-6, 1e-5):
+        sets = []
+        for azimuth in (20.0, 20.0 + 1e-6, 200.0):
+            R = turn("z", azimuth) @ turn("x", np.degrees(tilt)) @ turn("z", 50 - azimuth) * (1 + 3e-15)
+            found = points_of(shapes.Plane(), HERE, shape, (np.array([0, 0, 0.0]), R))
+            on_rim = found.point + 0.5 * found.gap[:, None] * [0, 0, 1]
+            np.testing.assert_allclose(on_rim @ R[:, 2], -half, rtol=0, atol=1e-14)
+            sets.append(on_rim)
+        # The lowest point of a flat rim is anywhere; it moves on continuously from there.
+        np.testing.assert_allclose(sets[1], sets[0], rtol=0, atol=1e-7)
+        if tilt <= 1e-7:
+            np.testing.assert_allclose(sets[2], sets[0], rtol=0, atol=1e-6)
+            assert found.feature.tolist() == [0, 1, 2, 3]
+
+
 def test_a_lying_cylinder_touches_in_two_points():
     found = points_of(shapes.Plane(), HERE, SHAPES["cylinder"], (np.array([0, 0, 0.3]), turn("x", 90)))
     touching = found.gap < 1e-12

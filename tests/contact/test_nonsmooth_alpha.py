@@ -387,3 +387,20 @@ def test_a_rolling_ball_of_unequal_inertias_begins_to_slide():
     # Bounces before are of order 1.
     np.testing.assert_allclose(ends[0], ends[1], atol=2e-2)
     assert run.audit().accurate
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("spin", [(2.0, 3.0, 1.0), (-3.0, 1.0, 4.0), (1.0, -2.0, 0.5)])
+@pytest.mark.parametrize("friction", [0.1, 0.5])
+def test_cylinders_that_tumble_onto_their_flat_ends_go_on(spin, friction):
+    model = ph.Model(gravity=(0, 0, -9.81), units="SI")
+    model.ground.add_shape(ph.shapes.Plane(name="floor"))
+    can = model.add_body(
+        mass=1.0, shape=ph.shapes.Cylinder(0.1, 0.2), position=(0, 0, 0.25), velocity=(1, 0.3, -0.5),
+        rotation=ph.rotation_vector((0.3, 0.4, 0.2)), angular_velocity=spin, name="can",
+    )  # fmt: skip
+    model.add_contact(model.ground, can, friction=friction)
+    run = ph.simulate(model.problem("SO3xR3", t1=0.5), "generalized-alpha", h=2e-3)
+    # Plastic impacts bring it to rest, or to a slide, on an end or on its side.
+    assert run.t[-1] == pytest.approx(0.5)
+    assert np.min(run.contacts["ground", "can"].gap) > -1e-10

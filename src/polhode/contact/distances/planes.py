@@ -108,29 +108,39 @@ GENERIC: Any = np.array([0.627, 0.341, 0.7])
 _LYING = 0.5
 """Squared cosine between axis and normal below which a cylinder rather lies than stands."""
 
+_FLAT = 1e-7
+"""Tilt up to which a rim is flat: round-off says where on it the lowest point is. From ten times as much on the lowest
+point is a contact."""
+
 
 def rim_points(frame: Pose, pose: Pose, radius: Array, half: Array | None) -> tuple[Float[Array, "4 3"], Array]:
     """Points of a cylinder's rims, where it touches a plane, and their numbers; of a disc without `half`.
 
     Four directions in space are turned into the plane of the lower rim, so that they don't spin with the body. The one
-    next to the lowest point moves there, and where the cylinder lies, the one opposite to the lowest point of the
-    other rim: 4 and 5, by rims.
+    next to the lowest point moves there as the rim tilts, and where the cylinder lies, the one opposite to the lowest
+    point of the other rim: 4 and 5, by rims.
     """
     x, R = pose
     normal, axis = frame[1][:, 2], R[:, 2]
     cosine = axis @ normal
     side = jnp.where(cosine > 0, -1.0, 1.0)
     outward = side * axis
-    slope = (outward @ normal) * outward - normal
-    tilted = slope @ slope > 1e-16
-    lowest = unit_or(slope, R[:, 0])
+    # Along the axes of the rim: -n less its part along the axis would have round-off along the axis, which counts
+    # where the rim is next to flat.
+    down = -(R[:, :2].T @ normal)
+    square = down @ down
+    tilt = jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1.0)), 0.0)
+    lowest = R[:, :2] @ unit_or(down, jnp.array([1.0, 0.0]))
     across = turn(frame[1][:, 0], -normal, outward), turn(frame[1][:, 1], -normal, outward)
     u, v = lowest @ across[0], lowest @ across[1]
     first, second = u * u >= v * v, u * u < v * v
-    nearest = [tilted & f for f in (first & (u > 0), second & (v > 0), first & (u <= 0), second & (v <= 0))]
+    nearest = [first & (u > 0), second & (v > 0), first & (u <= 0), second & (v <= 0)]
     directions = (across[0], across[1], -across[0], -across[1])
     centre = x if half is None else x + half * outward
-    points = [centre + radius * jnp.where(near, lowest, e) for near, e in zip(nearest, directions, strict=True)]
+    share = jnp.clip((tilt - _FLAT) / (9 * _FLAT), 0.0, 1.0)
+    moved = [unit_or(e + share * (lowest - e), e) for e in directions]
+    points = [centre + radius * jnp.where(near, m, e) for near, m, e in zip(nearest, moved, directions, strict=True)]
+    nearest = [(tilt > 10 * _FLAT) & near for near in nearest]
     # By their rims, as a lying cylinder that tips over lowers the other one.
     own = jnp.where(cosine > 0, 4, 5)
     features = [jnp.where(near, own, k) for k, near in enumerate(nearest)]

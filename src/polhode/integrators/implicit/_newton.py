@@ -25,14 +25,14 @@ PATIENCE: dict[Kind, int] = {"full": 5, "simplified": 5, "modified": 15}
 class Newton(eqx.Module):
     r"""Settings of Newton's method: when to stop, and when to refactorise.
 
-    An iteration is converged when every part of the residual is at most
-    $\max(\mathtt{rtol}\,\|F_0\|, \mathtt{atol}\cdot\text{scale}, 32\,\varepsilon\,\text{magnitude})$ in the Euclidean
-    norm, where F₀ is the larger of the first two residuals, but no larger than the terms of the present one, and
-    ε = 2⁻⁵²; or when it stagnates so close to that (within
-    a factor of 10⁴ of the tolerances) that only round-off inside the system's own functions can be left, or
-    with corrections that no longer move the positions, whose round-off stiff forces magnify. With kept
-    factors, stagnation counts only where residuals are no larger than the round-off that the equations give; there
-    from the second iteration on corrections that don't move positions are the last ones. One iteration is always made.
+    An iteration is converged when every part of the residual is at most $\max(\mathtt{rtol}\,\|F_0\|,
+    \mathtt{atol}\cdot\text{scale}, 32\,\varepsilon\,\text{magnitude})$ in the Euclidean norm, where F₀ is the
+    larger of the first two residuals, but no larger than the terms of the present one, and ε = 2⁻⁵²; or when it
+    stagnates so close to that (within a factor of 10⁴ of the tolerances) that only round-off inside the system's
+    own functions can be left, or with corrections that no longer move the positions, whose round-off stiff forces
+    magnify. With kept factors, stagnation counts only where residuals are no larger than the round-off that the
+    equations give; there from the second iteration on corrections that don't move positions are the last ones. One
+    iteration is always made.
 
     "full" factorises in every iteration. "simplified" factorises at the start of each step, and again where four more
     iterations that reduce the residual as the last one did would not be enough. Where it fails, the step starts again
@@ -41,11 +41,11 @@ class Newton(eqx.Module):
     iteration on, and after `lifetime` iterations. If it grew by more than a factor of two, the step starts again from
     the predictor with new factors. After a second such restart, or 15 iterations, every iteration factorises.
 
-    With a second guess, `second`, the search restarts from it if residuals still grow after 5 iterations, with factors
-    of the last place where they are simplified, 15 of "modified", or if they are not finite, at the first guess too. From then on it factorises
-    in every iteration and takes no correction that makes the residual larger in units of its tolerance, but a quarter
-    of it, and so on. Dry friction and stops need that, where Newton's method would go to and fro between two sides of a
-    bend.
+    With a second guess, `second`, the search restarts from it if residuals still grow after 5 iterations, with
+    factors of the last place where they are simplified, 15 of "modified", or if they are not finite, at the first
+    guess too. From then on it factorises in every iteration and takes no correction that makes the residual larger
+    in units of its tolerance, but a quarter of it, and so on. Dry friction and stops need that, where Newton's
+    method would go to and fro between two sides of a bend.
     """
 
     kind: Kind = eqx.field(static=True, default="full")
@@ -353,7 +353,7 @@ def _update(search: _Search, loop: _Loop, factors: Factors, fresh: Array) -> _Lo
     low = jnp.all(norms <= 8 * floor + noise)
     # An iteration that brings one part to its floor has helped, and may help the others next.
     stagnates = (fresh | low) & jnp.all((norms > 0.5 * loop.norms) | (loop.norms <= floor))
-    # A restart has not settled, however small the correction would have been; a part of a correction is small by itself.
+    # A restart has not settled, however small the correction would have been, nor has what went back a part of one.
     settled = equations.negligible(place, dx) & ~loop.again & ~loop.excess
     within = 1e4 * jnp.maximum(newton.rtol * reference, newton.atol * jnp.stack(residual.scales)) + floor + noise
     close = jnp.all(norms <= within) | settled
