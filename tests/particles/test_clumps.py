@@ -242,7 +242,8 @@ def test_a_dumbbell_that_falls_on_a_plane_without_friction(restitution):
             assert motion.outputs["dissipation"]["damping"][-1] > 0.1 * motion.invariants["energy_balance"][0]
     coarse, fine = np.array(errors)
     assert np.all(fine < (1e-6 if restitution == 1 else 5e-5))
-    assert np.all(coarse > (12 if restitution == 1 else 3) * fine)
+    # Steps are a fourth; spins are within ten times the tolerance of SciPy's.
+    assert np.all(coarse > ((14, 10) if restitution == 1 else (3, 3)) * fine)
 
 
 class Impact:
