@@ -13,6 +13,8 @@ from polhode.particles.builders import block as block
 from polhode.particles.builders import chain as chain
 from polhode.particles.builders import packing as packing
 from polhode.particles.builders import torus as torus
+from polhode.particles.clump import Clump as Clump
+from polhode.particles.clumps import Clumps as Clumps
 from polhode.particles.diagnostics import ContactNetwork as ContactNetwork
 from polhode.particles.diagnostics import stress as stress
 from polhode.particles.interactions import GrainStates as GrainStates

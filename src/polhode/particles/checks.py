@@ -55,6 +55,16 @@ def release_times(release: Any, n: int, has_law: bool, links: np.ndarray) -> Arr
     return times - _ROUNDING * jnp.abs(times)
 
 
+def group_numbers(groups: Any, n: int) -> Array | None:
+    """A whole number for each particle; None for no groups."""
+    if groups is None:
+        return None
+    numbers = checks.numbers("groups", groups, "the number of the group of each particle")
+    if numbers.shape != (n,) or np.any(numbers != np.floor(numbers)):
+        raise ValueError(f"`groups` must have shape ({n},), a whole number for each particle, got {numbers.shape}.")
+    return jnp.asarray(numbers, jnp.int32)
+
+
 def outlet_planes(outlets: Any, has_law: bool) -> tuple[Plane, ...]:
     """Planes as a tuple. Raises ValueError for others, and without a law."""
     planes = (outlets,) if isinstance(outlets, Plane) else outlets

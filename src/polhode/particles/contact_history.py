@@ -97,7 +97,9 @@ class Sides(NamedTuple):
 def sides(system: AbstractSphereInteractions, motion: Motion, predicts: bool) -> Sides:
     """Of all particles."""
     dv = domega = ()
-    if predicts:
+    if predicts and motion.gains is not None:
+        dv, domega = motion.gains
+    elif predicts:
         dv = scale(0.5 * motion.h / system.masses, motion.before.force)
         domega = scale(0.5 * motion.h / system.inertias, motion.before.moment)
     mass = () if system.alike else (system.masses,)

@@ -24,7 +24,9 @@ from polhode.systems.base import Observable, State
 from polhode.systems.separable import Loads, Motion, PoseComponents
 from polhode.time_functions import breakpoints_of
 
-_CROWD = 3.0
+Rate = Literal["frequency", "damping_rate"]
+
+CROWD = 3.0
 """Rate at which dashpots slow down a grain in a packing, over that of one contact."""
 
 
@@ -84,6 +86,11 @@ class AbstractParticles(AbstractSphereInteractions):
         """The user's number of a particle."""
 
     @property
+    def noun(self) -> str:
+        """What messages call a particle."""
+        return "particle" if self.groups is None else "sphere"
+
+    @property
     def state_hint(self) -> str:
         return "`system.start(positions, velocities, angular_velocities)` makes one."
 
@@ -114,7 +121,7 @@ class AbstractParticles(AbstractSphereInteractions):
         places = map(self.to_storage_order, (jnp.asarray(positions, dtype), q, *parts))
         state = self.states(*places, *whole, *accounts)
         if "numerical" in self.lost_names and self.bonds:
-            # Accounts have it without the energy of bonds, see `_accounts_after`.
+            # Accounts have it without the energy of bonds, see `accounts_after`.
             k = len(self.stored_names) + self.lost_names.index("numerical")
             state = state._replace(accounts=state.accounts.at[k].set(sum(self._bond_energies(state))))
         return state
@@ -153,8 +160,9 @@ class AbstractParticles(AbstractSphereInteractions):
             there = True if active is None else active
             approaches = wall.meet(points, points, 0.5 * self.diameters, memory, there).approaches
             depth = np.concatenate([np.atleast_2d(np.asarray(1 - 2 * m.distance / self.diameters)) for m in approaches])
-            name = type(wall.at_rest).__name__
-            self._refuse_overlap(depth, lambda k, name=name: f"Particle {self.user_number(k % self.n)} and a {name}")
+            names = self.noun.capitalize(), type(wall.at_rest).__name__
+            which = lambda k, names=names: f"{names[0]} {self.user_number(k % self.n)} and a {names[1]}"  # noqa: E731
+            self._refuse_overlap(depth, which)
 
     def _check_waiting(self, release: Array, t: float, state: State) -> None:
         waits = np.asarray(release > t)
@@ -173,7 +181,7 @@ class AbstractParticles(AbstractSphereInteractions):
         return Motion(PoseComponents(x, q), v, omega, jnp.zeros((), x[0].dtype), Loads(zero, zero), jnp.asarray(t))
 
     def _both(self, i: Any, j: Any) -> str:
-        return "Particles {} and {}".format(*sorted(self.user_number(int(k)) for k in (i, j)))
+        return f"{self.noun.capitalize()}s {{}} and {{}}".format(*sorted(self.user_number(int(k)) for k in (i, j)))
 
     def _refuse_overlap(self, depth: np.ndarray, who: Callable[[int], str]) -> None:
         if not depth.size or not np.max(depth) > OVERLAP:
@@ -181,7 +189,7 @@ class AbstractParticles(AbstractSphereInteractions):
         raise ValueError(
             f"{who(int(np.argmax(depth)))} overlap by {np.max(depth):.0%} of their reach at the start; there are "
             f"{np.count_nonzero(np.any(np.atleast_2d(depth) > OVERLAP, axis=0))} overlaps of more than 30 %, which "
-            "would burst apart. Move particles, or make them smaller."
+            f"would burst apart. Move {self.noun}s, or make them smaller."
         )
 
     # --- outputs ------------------------------------------------------------------------------------------------------
@@ -364,17 +372,21 @@ class AbstractParticles(AbstractSphereInteractions):
         pairs = hertz(self.contact, 0.5 * m, 2 * speed(v - jnp.mean(v, axis=0)), D) if self.n > 1 else jnp.zeros(())
         return jnp.maximum(pairs, hertz(self.wall_contact, m, speed(v), 0.5 * D)) if self.walls else pairs
 
-    def _of_laws(self, v: Array, rate: Literal["frequency", "damping_rate"]) -> Array:
+    def _of_laws(self, v: Array, rate: Rate) -> Array:
         """The largest frequency or damping rate of a contact that stops the fastest of these velocities."""
         speed = lambda v: jnp.sqrt(jnp.max(jnp.sum(v * v, axis=1)))  # noqa: E731
-        m = jnp.min(self.masses)
         lever = jnp.max(self.masses * (0.5 * self.diameters) ** 2 / self.inertias)
+        speeds = 2 * speed(v - jnp.mean(v, axis=0)), speed(v)
+        return self.law_rate(rate, jnp.min(self.masses), lever, speeds)
+
+    def law_rate(self, rate: Rate, mass: Any, lever: Any, speeds: tuple[Any, Any]) -> Array:
+        """The largest frequency or damping rate of contacts that stop these speeds, of particles and at walls, for
+        bodies of this mass; `lever`: m r²/J."""
         largest = jnp.zeros(())
         if self.law is not None and self.n > 1:
-            apart = 2 * speed(v - jnp.mean(v, axis=0))
-            largest = getattr(self.law, rate)(0.5 * m, lever, 0.25 * jnp.max(self.diameters), apart)
+            largest = getattr(self.law, rate)(0.5 * mass, lever, 0.25 * jnp.max(self.diameters), speeds[0])
         if self.wall_law is not None:
-            at_wall = getattr(self.wall_law, rate)(m, lever, 0.5 * jnp.max(self.diameters), speed(v))
+            at_wall = getattr(self.wall_law, rate)(mass, lever, 0.5 * jnp.max(self.diameters), speeds[1])
             largest = jnp.maximum(largest, at_wall)
         return largest
 
@@ -394,7 +406,7 @@ class AbstractParticles(AbstractSphereInteractions):
         dashpots = float(self._of_laws(jnp.asarray(state[2]), "damping_rate")) if self.has_history else 0.0
         # Dashpots see velocities predicted by the loads before, which needs h below 1 over the rate; in a packing the
         # rates of neighbours add up, to about three times that of one contact.
-        dashpots *= _CROWD if self.n > 2 else 1.0
+        dashpots *= CROWD if self.n > 2 else 1.0
         limits = {
             f"Dashpots of contacts that stop the speeds of the start slow grains down at up to {dashpots:.4g} per unit "
             "of time where many touch": 1 / dashpots if dashpots else np.inf,
@@ -404,13 +416,18 @@ class AbstractParticles(AbstractSphereInteractions):
             ),
             f"Dampers slow particles down at up to {rate:.4g} per unit of time": 4 / rate if rate else np.inf,
         }
-        cause, limit = min(limits.items(), key=lambda item: item[1])
-        if abs(h) <= share * limit:
-            return ""
-        return (
-            f"{cause}, so that explicit methods need steps below {limit:.3g}; h = {abs(h):.4g}. Take half of that "
-            "limit or less."
-        )
+        return limit_message(limits, h, share)
+
+
+def limit_message(limits: dict[str, float], h: float, share: float) -> str:
+    """What is too fast for a step, by the limits of steps for each cause; empty if nothing is."""
+    cause, limit = min(limits.items(), key=lambda item: item[1])
+    if abs(h) <= share * limit:
+        return ""
+    return (
+        f"{cause}, so that explicit methods need steps below {limit:.3g}; h = {abs(h):.4g}. Take half of that "
+        "limit or less."
+    )
 
 
 @xla_jit

@@ -82,6 +82,7 @@ class AbstractSphereInteractions(AbstractSeparable):
     - `release`, `outlets`: when particles begin to act, and behind what they touch nothing any more.
     - `law`, `wall_law`: of contacts with history, in place of `contact` and `wall_contact`. - `attraction`: distance of
       surfaces at which contacts may still hold. - `lengths`, `repeats`: see `Period`; None if all axes are open.
+    - `groups`: a number for each particle; those with the same one have no contact. None if all may touch.
     - `alike`: whether all masses and diameters are equal.
     - `free`: whether neither walls nor gravity act. - `touching`: whether particles have contacts.
     - `capacity`: length of the neighbour lists. The others: see `Particles`.
@@ -110,6 +111,7 @@ class AbstractSphereInteractions(AbstractSeparable):
     outlets: tuple[Plane, ...]
     law: ContactLaw | None
     wall_law: ContactLaw | None
+    groups: Int[Array, " n"] | None
     attraction: Float[Array, ""]
     lengths: Float[Array, "3"]
     repeats: tuple[bool, bool, bool] | None = eqx.field(static=True)
@@ -249,6 +251,16 @@ class AbstractSphereInteractions(AbstractSeparable):
     def loads_after(self, motion: Motion, rest: Rest, around: Surroundings) -> tuple[Loads, Rest, Surroundings]:
         if not self.has_history:
             return super().loads_after(motion, rest, around)
+        before = around.lists.sums
+        total, poses, around = self.contact_sums(motion, rest, around)
+        loads = total.sums.add_to(self._gravity(motion.t + motion.h))
+        kicks = lambda: kick_energy(motion, loads, self.masses, self.inertias)  # noqa: E731
+        accounts = self.accounts_after(motion, rest[1], before, total, kicks)
+        contacts = rows(total.tensor) if self.contact_outputs else rest[3]
+        return loads, (rest[0], accounts, poses, contacts), around
+
+    def contact_sums(self, motion: Motion, rest: Rest, around: Surroundings) -> tuple[Total, Array, Surroundings]:
+        """Sums over contacts with history and bonds after a motion, the poses of walls, and the surroundings."""
         memory, kind = around.lists, self.masses.dtype
         each = () if self.is_whole and not self.touching else self.n
         zeros = lambda names: {name: jnp.zeros(each, kind) for name in names}  # noqa: E731
@@ -264,17 +276,17 @@ class AbstractSphereInteractions(AbstractSeparable):
         if self.touching and self.law is not None:
             total, pairs = add_pairs(self, self.law, motion, memory, total)
             memory = memory._replace(pairs=pairs)
-        loads = total.sums.add_to(self._gravity(motion.t + motion.h))
-        accounts = self._accounts_after(motion, rest[1], memory.sums, total, loads)
-        contacts = rows(total.tensor) if self.contact_outputs else rest[3]
-        around = around._replace(lists=memory._replace(sums=total.sums))
-        return loads, (rest[0], accounts, poses, contacts), around
+        return total, poses, around._replace(lists=memory._replace(sums=total.sums))
 
     def _no_sums(self) -> Sums:
         return no_sums(self.work_kinds, self.moving_walls > 0, self.n, self.masses.dtype)
 
-    def _accounts_after(self, motion: Motion, accounts: Array, before: Sums, total: Total, loads: Loads) -> Array:
+    def accounts_after(
+        self, motion: Motion, accounts: Array, before: Sums, total: Total, kicks: Callable[[], Array]
+    ) -> Array:
         """Stored energies after a step, then what was lost until then, then the work of walls that move.
+
+        `before`: sums at the start of the step. `kicks`: returns the gain of kinetic energy beyond the work of loads.
 
         Loads of a kind lose what they take from the particles and don't store. What elastic ones lose is cohesion where
         contacts are made or torn; the rest is what steps of finite length do to the energy. For bonds that is without
@@ -292,8 +304,7 @@ class AbstractSphereInteractions(AbstractSeparable):
             # Bonds break before, in `after_move`.
             lost |= {"cohesion": jnp.sum(total.lost["cohesion"]), "breaking": jnp.zeros((), kind)}
             elastic = -work.inner["elastic"] - sum(gain[name] for name in ("contact", "wall") if name in gain)
-            kicks = kick_energy(motion, loads, self.masses, self.inertias)
-            numerical = elastic - lost["cohesion"] - kicks - work.inner.get("bond", 0.0)
+            numerical = elastic - lost["cohesion"] - kicks() - work.inner.get("bond", 0.0)
             # The start is no step: what is overlapped there has its energy from nowhere.
             lost |= {"numerical": jnp.where(motion.h != 0, numerical, 0.0), "work": sum(work.walls.values())}
             flows = jnp.stack([jnp.asarray(lost[name], kind) for name in self.flow_names])
@@ -375,7 +386,7 @@ class AbstractSphereInteractions(AbstractSeparable):
     def _breakage(self, places: PoseComponents, broken: Array) -> Array:
         """Gains of accounts where bonds break: their energy is lost, but for that of contacts that begin overlapped.
 
-        Such contacts store energy without work, which `_accounts_after` takes for numerical.
+        Such contacts store energy without work, which `accounts_after` takes for numerical.
         """
         reader = self.bond_reader((*places.x, *places.q, self.diameters))
         a, b = map(reader, self.ends_of_bonds)

@@ -69,12 +69,18 @@ class Works(NamedTuple):
 
 def works(motion: Motion, before: Sums, after: Sums) -> Works:
     """Of the mean of the loads at both ends of a step along the free motion in it, which is what kicks do to the
-    kinetic energy, to round-off, but for `kick_energy`."""
+    kinetic energy, to round-off, but for `kick_energy`. Where velocities change in it, of the loads at each end along
+    the velocities there."""
 
     def along(kind: str) -> Array:
         total = jnp.zeros((), motion.h.dtype)
-        pairs = zip(before.loads[kind], after.loads[kind], (motion.v, motion.omega), strict=True)
-        for a, b, rate in pairs:
+        first, last = before.loads[kind], after.loads[kind]
+        if motion.ends is not None:
+            for loads, rates in zip((first, last), motion.ends, strict=True):
+                for a, rate in zip(loads, rates, strict=True):
+                    total = total + jnp.sum(dot(a, rate)) if a else total
+            return 0.5 * motion.h * total
+        for a, b, rate in zip(first, last, (motion.v, motion.omega), strict=True):
             total = total + jnp.sum(dot(add(a, b), rate)) if a else total
         return 0.5 * motion.h * total
 

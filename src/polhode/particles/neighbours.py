@@ -53,6 +53,7 @@ def search(
     mine: Array | None = None,
     period: Period | None = None,
     active: Array | None = None,
+    groups: Array | None = None,
 ) -> tuple[Neighbours, Array]:
     """All pairs closer than the sum of their `reach`, shape (n,), but for `partners`; and a `Result` code.
 
@@ -60,7 +61,7 @@ def search(
     stretches of three cells; the loop is as long as the fullest of these. With a `period`, which has to be twice the
     size of a cell or more, cells fill it without a rest, and the stretches are 27 cells. `mine`: numbers of the
     particles whose neighbours and `partners` these are; None for all. `active`: which particles have neighbours at all;
-    None for all.
+    None for all. `groups`: a number for each particle; those with the same one are no neighbours.
     """
     x = tuple(jax.lax.stop_gradient(a) for a in x)
     n = x[0].shape[0]
@@ -88,6 +89,8 @@ def search(
             near = (start + s < stop) & (j != me) & (dot(d, d) < (my_reach + reach[j]) ** 2)
             if active is not None:
                 near = near & of_mine(active) & active[j]
+            if groups is not None:
+                near = near & (of_mine(groups) != groups[j])
             if partners is not None:
                 near = near & jnp.all(partners != j, axis=0)
             place = jnp.where(near, jnp.minimum(count, capacity), capacity)

@@ -40,6 +40,7 @@ _EVERYWHERE = (
     "walls",
     "release",
     "outlets",
+    "groups",
     "skin",
     "law",
     "wall_law",
@@ -197,6 +198,8 @@ def sharded(system: Particles, state: State, devices: Sequence[Any] | None = Non
         raise ValueError("`contact_outputs` are for one device. Make the system without them.")
     if system.release is not None or system.outlets:
         raise ValueError("`release` and `outlets` are for one device. Make the system without them.")
+    if system.groups is not None:
+        raise ValueError("`groups` are for one device. Make the system without them.")
     used_devices = _devices(devices)
     if not checks.is_concrete(system, state):
         raise ValueError("Domains depend on where particles are; call `sharded` outside jit, grad and vmap.")

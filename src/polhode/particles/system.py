@@ -19,6 +19,7 @@ from polhode.particles.checks import (
     cast_law,
     check_period,
     contact_laws,
+    group_numbers,
     materials,
     nearest_image,
     not_negative,
@@ -73,6 +74,7 @@ class Particles(AbstractParticles):
       start if that is more.
     - `contact_outputs`: whether states keep the force moments and the numbers of contacts of particles, for the outputs
       `force_moments` and `contact_counts`; needs a `ContactLaw`.
+    - `groups`: a number for each particle, shape (n,); those with the same one have no contact with each other.
     - `dtype`: "float64", or "float32": a ring of 12 then keeps its energy to 1e-5 over 1,000 steps.
 
     - Momenta kept to round-off: Σmv without walls and gravity; then also ΣJΩ with the literal law, and
@@ -103,6 +105,7 @@ class Particles(AbstractParticles):
         skin: float = 0.2,
         capacity: int | None = None,
         contact_outputs: bool = False,
+        groups: Any = None,
         dtype: str = "float64",
     ) -> None:
         checks.choice("dtype", dtype, ("float64", "float32"))
@@ -143,6 +146,7 @@ class Particles(AbstractParticles):
         links = bond_pairs(pairs, n)
         self.release = release_times(release, n, self.law is not None, links)
         self.outlets = outlet_planes(outlets, self.law is not None)
+        self.groups = group_numbers(groups, n)
         self._bond(x, links, box, material, kinds, kind)
         self.touching = not (checks.is_concrete(contact) and float(contact) == 0)
         if self.law is not None:
@@ -158,7 +162,9 @@ class Particles(AbstractParticles):
             check_period(box, reach)
         if self.touching:
             least = _ROOM if self.law is None else _LAW_ROOM
-            room = _room(least, x, diameters, skin, links, box, release) if capacity is None else capacity
+            room = capacity
+            if room is None:
+                room = _room(least, x, diameters, skin, links, box, release, groups)
             self.capacity = min(checks.count("capacity", room, "neighbours for which there is room"), max(n - 1, 1))
 
     def _bond(
@@ -235,7 +241,8 @@ class Particles(AbstractParticles):
     ) -> tuple[Neighbours, Array]:
         reach = 0.5 * (self.diameters + skin + self.attraction)
         partners = self.excluded_partners(whole, jnp.arange(self.n, dtype=jnp.int32))
-        return search(x, reach, 2 * jnp.max(reach), partners, capacity, period=self.period, active=active)
+        cell = 2 * jnp.max(reach)
+        return search(x, reach, cell, partners, capacity, period=self.period, active=active, groups=self.groups)
 
     def bond_reader(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
         return lambda which: select(a, which)
@@ -261,17 +268,25 @@ class Particles(AbstractParticles):
 
 
 def _room(
-    least: int, x: np.ndarray, diameters: Any, skin: Any, links: np.ndarray, box: np.ndarray | None, release: Any
+    least: int,
+    x: np.ndarray,
+    diameters: Any,
+    skin: Any,
+    links: np.ndarray,
+    box: np.ndarray | None,
+    release: Any,
+    groups: Any,
 ) -> int:
     """1.5 times the largest number of neighbours at the start, of those there at time 0, and at least `least`."""
     if not checks.is_concrete(diameters, skin):
         return least
     sizes = np.broadcast_to(np.asarray(diameters, float), len(x))
+    kin = np.arange(len(x)) if groups is None else np.asarray(groups)
     if release is not None:
         if not checks.is_concrete(release):
             return least
         there = np.asarray(release) <= 0
-        x, sizes = x[there], sizes[there]
+        x, sizes, kin = x[there], sizes[there], kin[there]
     if not len(x):
         return least
     reach = 0.5 * (sizes + skin * sizes.max())
@@ -281,7 +296,7 @@ def _room(
         scipy.spatial.KDTree(places, boxsize=size).query_pairs(2 * reach.max(), output_type="ndarray").reshape(-1, 2)
     )
     d = nearest_image(x[close[:, 0]] - x[close[:, 1]], box)
-    near = np.linalg.norm(d, axis=1) < reach[close].sum(axis=1)
+    near = (np.linalg.norm(d, axis=1) < reach[close].sum(axis=1)) & (kin[close[:, 0]] != kin[close[:, 1]])
     number = lambda pairs: np.sort(pairs, axis=1) @ np.array([len(x), 1])  # noqa: E731
     free = close[near & ~np.isin(number(close), number(links))]
     crowd = int(np.bincount(free.reshape(-1), minlength=1).max())

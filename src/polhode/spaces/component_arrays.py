@@ -96,6 +96,16 @@ def unit(p: Quaternions) -> Quaternions:
     return scale(1 / jnp.sqrt(p[0] * p[0] + dot(p[1:], p[1:])), p)
 
 
+def spin_of(moments: Vectors, q: Quaternions, omega: Vectors) -> Vectors:
+    """Angular momenta of bodies with these principal moments, attitudes and angular velocities, inertial frame."""
+    return rotate(q, map_components(jnp.multiply, moments, rotate(conjugate(q), omega)))
+
+
+def rate_of(moments: Vectors, q: Quaternions, spin: Vectors) -> Vectors:
+    """Angular velocities of bodies with these angular momenta, inertial frame."""
+    return rotate(q, map_components(lambda a, b: a / b, rotate(conjugate(q), spin), moments))
+
+
 def rotate_by_rodrigues(half: Vectors, q: Quaternions) -> Quaternions:
     """q turned by the rescaled Rodrigues vector 2·`half` in the inertial frame, of length one again."""
     w = q[0] - dot(half, q[1:])

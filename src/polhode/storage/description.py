@@ -47,7 +47,7 @@ _SCENE = {
     "bodies": [_SOLID],
     "symbols": [_SOLID],
     "lines": [{"rows": [WHOLE], "points": [[NUMBER]], "colour": WORD}],
-    "clouds": [{"rows": [WHOLE], "diameters": [NUMBER], "colour": WORD}],
+    "clouds": [{"rows": [WHOLE], "diameters": [NUMBER], "colour": WORD, "output": WORD}],
     "trails": [WHOLE],
     "arrows": {"rows": [WHOLE], "masses": [NUMBER], "inertias": [[[NUMBER]]], "gravity": [NUMBER]},
 }

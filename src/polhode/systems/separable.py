@@ -59,10 +59,21 @@ class Surroundings(NamedTuple):
     result: Array
 
 
+class Rates(NamedTuple):
+    """Velocities and angular velocities in the inertial frame, component by component."""
+
+    v: Vectors
+    omega: Vectors
+
+
 class Motion(NamedTuple):
     """Free motion of bodies for h to `places`, with constant velocities and about constant angular velocities.
 
-    `before`: the loads that acted at its start, `t`.
+    - `v`, `omega`: these, or the displacement over h and the mean of both ends where they change.
+    - `before`: the loads that acted at its start, `t`.
+    - `start`, `ends`: attitudes at its start, and velocities at its start and end; None where these are constant.
+    - `gains`: what velocities gain from `v` and `omega` until the end of the step by the loads before; None for
+      spherical bodies, for which that follows from `before`.
     """
 
     places: PoseComponents
@@ -71,6 +82,9 @@ class Motion(NamedTuple):
     h: Array
     before: Loads
     t: Array
+    start: Quaternions | None = None
+    ends: tuple[Rates, Rates] | None = None
+    gains: Rates | None = None
 
 
 class AbstractSeparable(AbstractSystem):

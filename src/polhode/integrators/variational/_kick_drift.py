@@ -11,10 +11,18 @@ from jaxtyping import Array
 
 from polhode.integrators.base import AbstractSymmetricSecondOrder, Carry
 from polhode.spaces import component_arrays
-from polhode.spaces.component_arrays import Vectors, add, add_scaled, scale
+from polhode.spaces.component_arrays import Quaternions, Vectors, add, add_scaled, scale
 from polhode.spaces.rotations import S3
 from polhode.systems.base import State
-from polhode.systems.separable import AbstractSeparable, Loads, Motion, PoseComponents, Rest, Surroundings
+from polhode.systems.separable import (
+    AbstractSeparable,
+    Loads,
+    Motion,
+    PoseComponents,
+    Rates,
+    Rest,
+    Surroundings,
+)
 
 Kick = Callable[[Vectors, Any, Vectors], Vectors]
 """(angular velocities, h/J, moments) → angular velocities."""
@@ -36,10 +44,21 @@ class Bodies(NamedTuple):
     rest: Rest
     memory: KickDriftMemory
 
-    def at(self, system: AbstractSeparable, places: PoseComponents, t: Any, h: Any) -> Bodies:
-        """The same bodies after free motion from t for h to other places, with the loads there."""
+    def at(
+        self,
+        system: AbstractSeparable,
+        places: PoseComponents,
+        t: Any,
+        h: Any,
+        start: Quaternions | None = None,
+        ends: tuple[Rates, Rates] | None = None,
+    ) -> Bodies:
+        """The same bodies after free motion from t for h to other places, with the loads there.
+
+        `start`, `ends`: of a `Motion` with angular velocities that change.
+        """
         rest, around = system.after_move(places, self.rest, self.memory.around, t + h)
-        motion = Motion(places, self.v, self.omega, h, self.memory.loads, t)
+        motion = Motion(places, self.v, self.omega, h, self.memory.loads, t, start, ends)
         loads, rest, around = system.loads_after(motion, rest, around)
         return self._replace(places=places, rest=rest, memory=KickDriftMemory(loads, around))
 

@@ -16,18 +16,21 @@ from polhode.result_codes import Result
 from polhode.spaces.component_arrays import (
     Quaternions,
     Vectors,
+    add,
     add_scaled,
     conjugate,
     cross,
     dot,
     map_components,
     multiply,
+    rate_of,
     rotate,
     scale,
+    spin_of,
     unit,
 )
 from polhode.systems.base import State
-from polhode.systems.separable import AbstractSeparable, PoseComponents
+from polhode.systems.separable import AbstractSeparable, PoseComponents, Rates
 
 Drift = Literal["splitting", "moser-veselov"]
 
@@ -57,8 +60,8 @@ class RigidVerlet(AbstractKickDrift):
     - Interpolation: cubic for places; attitudes turn evenly within a step.
     - Result codes: `newton_not_converged` where a body turns too far in a step, `nonfinite_state`, the system's own.
 
-    Spherical bodies are accepted, but `Rodrigues` does the same at less cost. Loads that depend on
-    velocities are refused.
+    Spherical bodies are accepted, but `Rodrigues` does the same at less cost; contacts with history are for bodies with
+    three moments, `particles.Clumps`. Loads that depend on velocities are refused.
 
     **Arguments:**
 
@@ -78,8 +81,8 @@ class RigidVerlet(AbstractKickDrift):
     def check(self, system: AbstractSeparable, t: Any, state: State) -> None:
         if system.damped:
             raise ValueError("`rigid-verlet` takes no loads that depend on velocities. Use `rodrigues`.")
-        if system.has_history:
-            raise ValueError("`rigid-verlet` takes no contacts with history. Use `rodrigues`.")
+        if system.has_history and system.spherical:
+            raise ValueError("`rigid-verlet` takes contacts with history of `Clumps` only. Use `rodrigues`.")
 
     def step(self, system: AbstractSeparable, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
         bodies = unpack(carry)
@@ -88,21 +91,22 @@ class RigidVerlet(AbstractKickDrift):
         x, q = bodies.places
         force, moment = bodies.memory.loads
         v = add_scaled(bodies.v, 0.5 * h / system.masses, force)
-        spin = add_scaled(_spin(J, q, bodies.omega), 0.5 * h, moment)
+        spin = add_scaled(spin_of(J, q, bodies.omega), 0.5 * h, moment)
         turn = _splitting_drift if self.drift == "splitting" else _moser_veselov_drift
         end, failed = turn(h, J, q, rotate(conjugate(q), spin))
-        bodies = bodies.at(system, PoseComponents(add_scaled(x, h, v), end), t, h)
+        places = PoseComponents(add_scaled(x, h, v), end)
+        if system.has_history:
+            first, last = rate_of(J, q, spin), rate_of(J, end, spin)
+            bodies = bodies._replace(v=v, omega=scale(0.5, add(first, last)))
+            bodies = bodies.at(system, places, t, h, q, (Rates(v, first), Rates(v, last)))
+        else:
+            bodies = bodies.at(system, places, t, h)
         force, moment = bodies.memory.loads
         spin = add_scaled(spin, 0.5 * h, moment)
-        omega = rotate(end, map_components(lambda a, b: a / b, rotate(conjugate(end), spin), J))
-        bodies = bodies._replace(v=add_scaled(v, 0.5 * h / system.masses, force), omega=omega)
+        bodies = bodies._replace(v=add_scaled(v, 0.5 * h / system.masses, force), omega=rate_of(J, end, spin))
         system_code = bodies.memory.around.result
         code = jnp.where(failed, int(Result.newton_not_converged), system_code).astype(jnp.int32)
         return bodies.pack(system), StepInfo(result=code)
-
-
-def _spin(J: Vectors, q: Quaternions, omega: Vectors) -> Vectors:
-    return rotate(q, map_components(jnp.multiply, J, rotate(conjugate(q), omega)))
 
 
 def _splitting_drift(h: Array, J: Vectors, q: Quaternions, m: Vectors) -> tuple[Quaternions, Any]:

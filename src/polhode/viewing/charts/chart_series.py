@@ -178,7 +178,8 @@ def row_names(meta: Mapping[str, Any], count: int) -> dict[int, str]:
         if "edges" in line:
             names |= {row: f"{line['name']}, node {k}" for k, row in enumerate(line["rows"])}
     for cloud in scene.get("clouds", ()):
-        names |= {row: f"particle {k}" for k, row in enumerate(cloud["rows"])}
+        if "output" not in cloud:
+            names |= {row: f"particle {k}" for k, row in enumerate(cloud["rows"])}
     return {row: name for row, name in names.items() if 0 <= row < count}
 
 

@@ -116,7 +116,7 @@ def from_dict(description: Mapping[str, Any]) -> scene.Scene:
         for line in description["lines"]
     ]
     clouds = [
-        scene.Cloud(cloud["name"], _Centres(tuple(cloud["rows"])), np.asarray(cloud["diameters"]), cloud["colour"])
+        scene.Cloud(cloud["name"], _centres(cloud), np.asarray(cloud["diameters"]), cloud["colour"])
         for cloud in description.get("clouds", ())
     ]
     trails = [scene.Trail("positions", row) for row in description["trails"]]
@@ -127,9 +127,15 @@ def from_dict(description: Mapping[str, Any]) -> scene.Scene:
 
 class _Centres(eqx.Module):
     rows: tuple[int, ...] = eqx.field(static=True)
+    output: str = eqx.field(static=True)
 
     def __call__(self, t: Array, outputs: Mapping[str, Array]) -> Float[Array, "n 3"]:
-        return outputs["positions"][np.array(self.rows)]
+        return outputs[self.output][np.array(self.rows)]
+
+
+def _centres(cloud: Mapping[str, Any]) -> _Centres:
+    """Spheres are bodies, or parts of some with an output of their own."""
+    return _Centres(tuple(cloud["rows"]), cloud.get("output", "positions"))
 
 
 class _BodyPose(eqx.Module):
