@@ -91,6 +91,7 @@ LONG = {
     "tutorials/ensemble",
     "tutorials/four-bar",
     "tutorials/grasping",
+    "tutorials/hopper",
     "tutorials/identification",
     "tutorials/long-times",
     "tutorials/ring",

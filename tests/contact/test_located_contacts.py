@@ -224,3 +224,25 @@ def test_a_box_slides_on_a_box_that_slides_on_a_floor() -> None:
     for name, start in (("box", 1.0), ("slab", 0.0)):
         velocity = solution.bodies[name].velocity[-1, 0]
         np.testing.assert_allclose(velocity, start + 0.2 * accelerations[name], rtol=0, atol=1e-9)
+
+
+def test_slips_and_forces_are_those_of_the_saved_instants() -> None:
+    """A ball slides until it rolls, and steps of the method are as long as that."""
+    friction, speed, radius = 0.1, 1.0, 0.1
+    model = ph.Model(gravity=(0, 0, -G))
+    model.ground.add_shape(ph.shapes.Plane(name="floor"))
+    model.add_body(
+        mass=1.0, shape=ph.shapes.Sphere(radius), position=(0, 0, radius), velocity=(speed, 0, 0), name="ball"
+    )
+    model.contacts(friction=friction)
+    t = np.linspace(0, 0.5, 11)
+    solution = ph.simulate(model.problem(t1=0.5), "rkmk54", rtol=1e-9, save_at=t)
+    assert solution.stats["steps"] < 8
+    contact = solution.contacts["floor", "ball"]
+    # Friction slows the ball down, and turns it with 5/2 of that.
+    rolls = 2 * speed / (7 * friction * G)
+    np.testing.assert_allclose(contact.slip, np.maximum(speed - 3.5 * friction * G * t, 0.0), rtol=0, atol=1e-10)
+    assert list(contact.mode) == ["slide" if time < rolls else "stick" for time in t]
+    taken = friction * G * (speed * t - 1.75 * friction * G * t**2)
+    total = 1 / 7 * speed**2
+    np.testing.assert_allclose(solution.dissipated["sliding"], np.where(t < rolls, taken, total), rtol=0, atol=1e-9)

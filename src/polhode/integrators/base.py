@@ -238,6 +238,13 @@ class AbstractIntegrator(Module):
     def interpolate(self, system: AbstractSystem, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array) -> State:
         """The state at t + s·h, s in [0, 1], between two consecutive carries; it lies on the space."""
 
+    def multipliers_within(
+        self, system: AbstractSystem, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
+    ) -> Any:
+        """The multipliers at t + s·h; those of the step, unless a method has better ones."""
+        del system, t, h, carry0, s
+        return carry1.multipliers
+
 
 class AbstractSymmetricSecondOrder(AbstractIntegrator):
     """A method of order 2 of which a step with -h undoes one with h."""

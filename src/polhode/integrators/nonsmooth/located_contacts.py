@@ -116,13 +116,29 @@ class LocatedContacts(AbstractIntegrator):
     def _begin(self, system: HeldContacts, t: Array, h: Array, state: State, work: Float[Array, " two_k"]) -> Carry:
         """The carry at a state, with the record of its contacts."""
         memory = self.method.init(_field(system), t, h, (state, work)).memory
+        return Carry(state, _Memory(memory, work), self._record(system, t, state, work))
+
+    def _record(self, system: HeldContacts, t: Array, state: State, work: Float[Array, " two_k"]) -> Array:
+        """Multipliers of joints and the record of contacts in a state."""
         balance = system.balance(t, *state)
         taken = system.losses.at[:, 1:].add(work.reshape(-1, 2))
-        record = ContactRecord(balance.forces, balance.slips, taken)
-        return Carry(state, _Memory(memory, work), record.pack(balance.joints))
+        return ContactRecord(balance.forces, balance.slips, taken).pack(balance.joints)
 
     def interpolate(self, system: HeldContacts, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array) -> State:
-        return self.method.interpolate(_field(system), t, h, _inner(carry0), _inner(carry1), s)[0]
+        return self._within(system, t, h, carry0, carry1, s)[0]
+
+    def multipliers_within(
+        self, system: HeldContacts, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
+    ) -> Array:
+        """Those of the state there: steps are long, and slips and forces change in them."""
+        state, work = self._within(system, t, h, carry0, carry1, s)
+        return self._record(system, t + s * h, state, work)
+
+    def _within(
+        self, system: HeldContacts, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
+    ) -> tuple[State, Float[Array, " two_k"]]:
+        """The state within a step, and the energy that contacts have taken."""
+        return self.method.interpolate(_field(system), t, h, _inner(carry0), _inner(carry1), s)
 
 
 class _Motion(eqx.Module):

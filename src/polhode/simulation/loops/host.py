@@ -290,8 +290,8 @@ class _Run:
             self.stepper.has_passed(at, self.targets[self.saved_count])
         ):
             target = self.targets[self.saved_count]
-            state = transitions.interpolate_last_step(self.stepper, self.system, self.integrator, at, target)
-            rows.append(jax.tree.map(lambda x: np.asarray(x)[None], (target, state, at.carry.multipliers)))
+            inside = transitions.interpolate_last_step(self.stepper, self.system, self.integrator, at, target)
+            rows.append(jax.tree.map(lambda x: np.asarray(x)[None], (target, *inside)))
             self.saved_count += 1
         return rows
 

@@ -51,7 +51,7 @@ def advance_to_frame(args: Any, p: Progress, c: LoopControl) -> tuple[Progress, 
     else:
         p = advance(stepper, system, integrator, p, c.n_limit, c.target)
         due = c.has_target & stepper.has_passed(p, c.target)
-        row = (c.target, dense_output(stepper, system, integrator, p, c.target), p.carry.multipliers)
+        row = (c.target, *dense_output(stepper, system, integrator, p, c.target))
     return _respond(args, p, due, row) if _has_responses(stepper) else (p, due & (p.result == 0), row)
 
 

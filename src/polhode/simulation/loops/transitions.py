@@ -75,8 +75,8 @@ def reinitialise(system: AbstractSystem, integrator: AbstractIntegrator, p: Prog
 @numpy_jit
 def interpolate_last_step(
     stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, target: Array
-) -> State:
-    """The state at `target`, within the last step."""
+) -> tuple[State, Any]:
+    """The state and the multipliers at `target`, within the last step."""
     return dense_output(stepper, system, integrator, p, target)
 
 

@@ -77,13 +77,13 @@ def run_block(
         if targets is None:
             p = on_scalars(p, jnp.minimum((p.n // every + 1) * every, n_limit))
             save = ((p.n % every == 0) | (last & stepper.is_finished(p))) & (p.result == 0)
-            t, state = p.t, p.carry.state
+            t, state, multipliers = p.t, p.carry.state, p.carry.multipliers
         else:
             t = targets[saved_count + buffer.count]
             p = on_scalars(p, n_limit, t)
             save = stepper.has_passed(p, t) & (p.result == 0)
-            state = interpolate(p, t)
-        return p, _write(buffer, save, t, state, p.carry.multipliers)
+            state, multipliers = interpolate(p, t)
+        return p, _write(buffer, save, t, state, multipliers)
 
     zeros = jax.tree.map(lambda x: jnp.zeros((capacity, *x.shape), x.dtype), (p.carry.state, p.carry.multipliers))
     p, buffer = jax.lax.while_loop(more, body, (p, Buffer(jnp.zeros((), jnp.int64), jnp.zeros(capacity), *zeros)))

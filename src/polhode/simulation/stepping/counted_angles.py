@@ -80,6 +80,14 @@ def interpolate(
     return system.count_turns(carry0.state, state, s * h) if system.counts else state
 
 
+def multipliers_within(
+    integrator: AbstractIntegrator, system: AbstractSystem, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
+) -> Any:
+    """The multipliers at t + s·h within a step."""
+    ends = _bare(system, carry0), _bare(system, carry1)
+    return integrator.multipliers_within(system.for_step_from(carry0.state), t, h, *ends, s)
+
+
 def _with_code(code: Array | None, info: StepInfo) -> StepInfo:
     if code is None or info.result is None:
         return info if code is None else info._replace(result=code)

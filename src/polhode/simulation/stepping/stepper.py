@@ -238,9 +238,11 @@ def advance(
 
 def dense_output(
     stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, target: Array
-) -> Any:
-    """The state at `target`, within the last accepted step; exactly the end point if the step ends there."""
+) -> tuple[Any, Any]:
+    """The state and the multipliers at `target`, within the last accepted step; exactly those of its end if it ends
+    there."""
     dt = p.t - p.t_before
     s = jnp.where(dt != 0, (target - p.t_before) / jnp.where(dt != 0, dt, 1.0), 1.0)
-    inside = counted_angles.interpolate(integrator, system, *stepper.last_step(p), p.before, p.carry, s)
-    return select(jnp.abs(s - 1) < 1e-9, p.carry.state, inside)
+    place = integrator, system, *stepper.last_step(p), p.before, p.carry, s
+    inside = counted_angles.interpolate(*place), counted_angles.multipliers_within(*place)
+    return select(jnp.abs(s - 1) < 1e-9, (p.carry.state, p.carry.multipliers), inside)
