@@ -179,11 +179,12 @@ def _way(step: AlphaStep, new: Unknowns, x: Unknowns) -> tuple[Vector, Vector, V
 
 
 def _relaxation(way: tuple[Vector, ...], before: tuple[Vector, ...]) -> Array:
-    """By how much more of its way a round goes: to where rounds lead that change by the same factor each (Aitken)."""
+    """By how much of its way a round goes: to where rounds lead that creep by the same factor each (Aitken), half of it
+    where they go to and fro, or around."""
     inner = lambda a, b: sum(x @ y for x, y in zip(a, b, strict=True))  # noqa: E731
     square = inner(before, before)
     ratio = jnp.where(square > 0, inner(way, before) / jnp.where(square > 0, square, 1.0), 0.0)
-    return jax.lax.stop_gradient(1 / (1 - jnp.clip(ratio, -1.0, _CREEPS)))
+    return jax.lax.stop_gradient(jnp.where(ratio > _SETTLES, 1 / (1 - jnp.minimum(ratio, _CREEPS)), 0.5))
 
 
 def _have_passed(step: AlphaStep, at: AlphaPlace) -> Bool[Array, " c"]:
