@@ -30,10 +30,6 @@ def check(run) -> None:
     assert abs(run.dissipated["impact"][-1]) < 1e-7
 
 
-def test_a_plate_does_not_sink_into_a_cylinder() -> None:
-    check(rocking("moreau", 0.06))
-
-
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("method", ["moreau", "rattle", "generalized-alpha"])
 def test_a_plate_rocks_on_a_cylinder(method: str) -> None:
