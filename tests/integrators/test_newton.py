@@ -325,9 +325,8 @@ def test_corrections_cut_to_nothing_are_no_solution(kind: Kind) -> None:
     assert int(result.result) == int(ph.Result.newton_not_converged)
 
 
-@pytest.mark.parametrize("kind", ["full", "modified"])
-def test_a_correction_that_led_far_away_loosens_no_tolerance(kind: Kind) -> None:
+def test_a_correction_that_led_far_away_loosens_no_tolerance() -> None:
     """From 1e-6 away from where its derivative vanishes, the first correction leads to a residual of 1e12."""
-    result = _search_from(lambda x: x * x - 1, kind, 1e-6, 0.5)
+    result = _search_from(lambda x: x * x - 1, "full", 1e-6, 0.5)
     assert int(result.result) == 0
     assert float(result.x[0]) == pytest.approx(1, abs=1e-10)

@@ -325,7 +325,7 @@ class Clumps(AbstractSeparable):
         return self.has_history
 
     def explicit_limit(self, t: float, state: State, h: float, share: float = 1.0) -> str:
-        """What is too fast for a step: contacts and dashpots at the speeds of the start, on the longest levers."""
+        """Causes for which a step is too long: contacts and dashpots at the first speeds, on the longest levers."""
         if not self.has_history:
             return ""
         speed = lambda v: float(jnp.sqrt(jnp.max(jnp.sum(v * v, axis=1))))  # noqa: E731

@@ -222,7 +222,7 @@ def _floor(newton: Newton, residual: Residual) -> Array:
 
 
 def _reference(first: Array, residual: Residual) -> Array:
-    """What `rtol` is relative to: the first residuals, but for those of a correction that led far away.
+    """The sizes that `rtol` is relative to: the first residuals, but for those of a correction that led far away.
 
     A residual is no larger than its terms; from a place where these are larger than they are here nothing follows for
     this one.
