@@ -44,7 +44,7 @@ STRANGE = [float("inf"), float("nan"), "small", True]
         ("herk2", {"variant": 1}, r"`variant` must be a word or None for .*, got 1"),
         ("generalized-alpha", {"max_iterations": 2.5}, r"`max_iterations` must be a whole number"),
         ("generalized-alpha", {"tangent_operator": 1}, r"`tangent_operator` must be true or false"),
-        ("generalized-alpha", {"constraint": "index-1"}, r"`constraint` must be 'index-3' or 'stabilized-index-2'"),
+        ("generalized-alpha", {"constraint": "index-1"}, r"`constraint` must be 'automatic' or 'index-3' or"),
         ("rkmk4", {"coordinates": "polar"}, r"`coordinates` must be 'exp' or 'cayley' or 'second-kind'"),
         ("herk2", {"family": 1}, r"`family` must be a word"),
         *(("generalized-alpha", {name: value}, f"`{name}` must be") for name in ("rtol", "atol") for value in STRANGE),

@@ -155,6 +155,11 @@ class AbstractIntegrator(Module):
         del system
         return self
 
+    def for_changing_steps(self, system: AbstractSystem) -> AbstractIntegrator:
+        """The method with the options that suit steps of different lengths, as of tolerances and of events."""
+        del system
+        return self
+
     @property
     def plain(self) -> AbstractIntegrator:
         """The method of which this is a form that `for_system` has given; itself otherwise."""
@@ -241,7 +246,7 @@ class AbstractIntegrator(Module):
     def multipliers_within(
         self, system: AbstractSystem, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
     ) -> Any:
-        """The multipliers at t + s·h; those of the step, unless a method has better ones."""
+        """The multipliers at t + s·h; those of the step, of methods whose multipliers are means over it."""
         del system, t, h, carry0, s
         return carry1.multipliers
 

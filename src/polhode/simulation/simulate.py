@@ -70,10 +70,10 @@ def simulate(
     **Arguments:**
 
     - `problem`: a `Problem`, or a bare system with `state0` and `t1`.
-    - `integrator`: object or name; the problem's recommended one by default. With tolerances, a recommended
-      generalized-α method takes `constraint="stabilized-index-2"` where there are constraints, and with events too,
-      because index 3 disturbs the multipliers at every change of step; in place of a method without error estimate
-      comes `rkmk54`, or `herk54` with constraints. At tight tolerances `herk54` needs far fewer steps than
+    - `integrator`: object or name; the problem's recommended one by default. With tolerances, in place of a method
+      without error estimate comes `rkmk54`, or `herk54` with constraints. With tolerances or events the generalized-α
+      method takes `constraint="stabilized-index-2"` where there are constraints and no other is named, because index 3
+      disturbs the multipliers at every change of step. At tight tolerances `herk54` needs far fewer steps than
       generalized-α, which is of order 2.
     - `h`: constant step. The span is divided into a whole number of steps, so the step used is at most `h`.
     - `rtol`, `atol`: tolerances of error control instead, for integrators with an embedded estimate; atol is

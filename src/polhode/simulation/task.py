@@ -67,8 +67,11 @@ class Task:
             raise ValueError("A bare system needs `integrator`, `state0` and `t1`; a Problem brings its own.")
         start, end = _span(full_problem, t0, t1)
         _check_contacts(problem, backward=end < start)
-        method, name = _choose_method(full_problem, integrator, tolerances, bool(events))
-        method = method.for_system(problem.system if isinstance(problem, Problem) else problem)
+        method, name = _choose_method(full_problem, integrator, tolerances)
+        system = problem.system if isinstance(problem, Problem) else problem
+        method = method.for_system(system)
+        if tolerances or events:
+            method = method.for_changing_steps(system)
         run_system, state, note = _convert_start(problem, method, name, start, state0, previous)
         event_plan = EventPlan.of(run_system, method, start, state, events, max_events, backward=end < start)
         return cls(run_system, method, name, state, start, end, full_problem, note, event_plan)
@@ -89,11 +92,11 @@ def _check_contacts(problem: Problem | AbstractSystem, *, backward: bool) -> Non
 
 @eager_numpy()
 def _choose_method(
-    problem: Problem | None, choice: AbstractIntegrator | str | None, tolerances: bool, events: bool
+    problem: Problem | None, choice: AbstractIntegrator | str | None, tolerances: bool
 ) -> tuple[AbstractIntegrator, str]:
     """The method and its name; by default that of the problem, or one like it."""
     default: Any = problem
-    selection = choice if choice is not None else _default_method(default, tolerances, events)
+    selection = choice if choice is not None else _default_method(default, tolerances)
     method = integrators.get(selection) if isinstance(selection, str) else selection
     if not isinstance(method, AbstractIntegrator):
         raise ValueError(f"`integrator` must be a name or an integrator, got {short_repr(selection)}.")
@@ -102,17 +105,12 @@ def _choose_method(
     return method, default.integrator if choice is None else integrators.name_of(method) or type(method).__name__
 
 
-def _default_method(problem: Problem, tolerances: bool, events: bool) -> AbstractIntegrator | str:
-    """The problem's method, or one like it that takes tolerances, or steps that events cut short."""
-    method, system = integrators.get(problem.integrator), problem.system
+def _default_method(problem: Problem, tolerances: bool) -> str:
+    """The problem's method, or one like it that takes tolerances."""
+    if not tolerances or integrators.get(problem.integrator).error_order is not None:
+        return problem.integrator
+    system = problem.system
     has_constraints = isinstance(system, AbstractMechanical) and system.m > 0
-    if has_constraints and isinstance(method, integrators.GeneralizedAlpha) and (tolerances or events):
-        # Velocities of index 3 depend on the step size, so its multipliers suffer at every change of step.
-        return integrators.get(problem.integrator, constraint="stabilized-index-2")
-    if not tolerances:
-        return problem.integrator
-    if method.error_order is not None:
-        return problem.integrator
     # Where bodies touch, states are moved onto joints and closed contacts, so that no other method is needed.
     return "herk54" if has_constraints and not system.has_contacts else "rkmk54"
 

@@ -159,6 +159,12 @@ class HalfExplicit(AbstractIntegrator):
             return projection.onto_position(system, t + s * h, (q, v))[0]
         return projection.onto_velocity(system, t + s * h, (q, v))
 
+    def multipliers_within(
+        self, system: AbstractMechanical, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
+    ) -> Multipliers | None:
+        """Those of the accelerations there: steps may be long, and multipliers change in them."""
+        return system.multipliers_at(t + s * h, self.interpolate(system, t, h, carry0, carry1, s))
+
 
 def _embedded_solution(
     b_hat: Sequence[float], system: AbstractMechanical, t: Array, h: Array, state: State, stages: Stages

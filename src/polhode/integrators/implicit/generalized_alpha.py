@@ -23,7 +23,7 @@ from polhode.linalg.blocks import apply
 from polhode.result_codes import Result
 from polhode.spaces.base import Point, Vector
 from polhode.systems.base import AbstractSystem
-from polhode.systems.mechanical import AbstractMechanical
+from polhode.systems.mechanical import AbstractMechanical, Multipliers
 
 
 class Memory(NamedTuple):
@@ -60,8 +60,8 @@ class GeneralizedAlpha(AbstractIntegrator):
       $h^3 c\,\dddot v$ for velocities, $\dddot v$ from the change of $(a_{n+1}-a_n)/h$ since the last step; both O(h³),
       the local error of order 2. When the step changes, a moves along, $a_n = \dot v_n + \Delta h\ddot v$.
       Constrained index 3 estimates positions only: its velocities across the constraint carry an error O(h²) that
-      belongs to the step size, so multipliers are disturbed at every change of step. Take
-      `constraint="stabilized-index-2"` with tolerances, which has no such error.
+      belongs to the step size, so multipliers are disturbed at every change of step;
+      `constraint="stabilized-index-2"` has no such error.
     - Interpolation: cubic Hermite on the manifold.
     - Raises ValueError for systems whose velocities are not those of the configuration (`identity_kinematics`).
     - Result codes: `newton_not_converged`, `singular_constraints`, `nonfinite_state`.
@@ -75,7 +75,8 @@ class GeneralizedAlpha(AbstractIntegrator):
     - `tangent_operator`: whether the iteration matrix holds the tangent operator T of the increment. Without it the
       solution is the same; Newton's method takes more iterations where a step turns by more than about 0.01 rad.
     - `constraint`: "index-3" imposes Φ = 0; "stabilized-index-2" both Φ = 0 and its time derivative, with positions
-      moved by $\dot q = q\cdot(v - M^{-1}B^T\eta)$.
+      moved by $\dot q = q\cdot(v - M^{-1}B^T\eta)$. "automatic" is index 3 with constant steps, and the other one with
+      tolerances or events, where steps change.
     - `start`: "acceleration" takes a₀ = v̇₀; multipliers of index 3 then have errors O(h) in the first steps, which
       decay like `rho_inf`ⁿ. "perturbed" takes $a_0 = \dot v_0 + \Delta h\,\ddot v_0$ and, for index 3, moves v₀ by
       O(h²) across the constraint, where the method's velocities lie anyway (Arnold, Brüls and Cardona): multipliers are
@@ -103,7 +104,7 @@ class GeneralizedAlpha(AbstractIntegrator):
     rho_inf: float = eqx.field(static=True, default=0.9)
     newton: Literal["automatic", "full", "simplified", "modified"] = eqx.field(static=True, default="automatic")
     tangent_operator: bool = eqx.field(static=True, default=True)
-    constraint: Literal["index-3", "stabilized-index-2"] = eqx.field(static=True, default="index-3")
+    constraint: Literal["automatic", "index-3", "stabilized-index-2"] = eqx.field(static=True, default="automatic")
     start: Literal["acceleration", "perturbed"] = eqx.field(static=True, default="acceleration")
     predictor: Literal["extrapolated", "zero"] = eqx.field(static=True, default="extrapolated")
     rtol: float = eqx.field(static=True, default=1e-12)
@@ -121,7 +122,7 @@ class GeneralizedAlpha(AbstractIntegrator):
         if not isinstance(self.tangent_operator, bool):
             raise ValueError(f"`tangent_operator` must be True or False, got {short_repr(self.tangent_operator)}.")
         checks.choice("newton", self.newton, ("automatic", "full", "simplified", "modified"))
-        checks.choice("constraint", self.constraint, ("index-3", "stabilized-index-2"))
+        checks.choice("constraint", self.constraint, ("automatic", "index-3", "stabilized-index-2"))
         checks.choice("start", self.start, ("acceleration", "perturbed"))
         checks.choice("predictor", self.predictor, ("extrapolated", "zero"))
         _ = Newton("full", self.rtol, self.atol, self.max_iterations)
@@ -130,7 +131,7 @@ class GeneralizedAlpha(AbstractIntegrator):
     def promises(self) -> dict[str, str]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """See `AbstractIntegrator`."""
         base = {"manifold": "round-off", "position": "newton"}
-        return base if self.constraint == "index-3" else {**base, "velocity": "newton"}
+        return {**base, "velocity": "newton"} if self.constraint == "stabilized-index-2" else base
 
     @property
     def order(self) -> int:
@@ -168,6 +169,15 @@ class GeneralizedAlpha(AbstractIntegrator):
                     f"{short_repr(value)}. Leave it out; it has {', '.join(f'`{name}`' for name in options)}."
                 )
         return NonsmoothGeneralizedAlpha(max_rounds=self.max_iterations, **kept)
+
+    def for_changing_steps(self, system: AbstractMechanical) -> AbstractIntegrator:
+        """With the stabilized constraint where it is chosen automatically."""
+        if self.constraint != "automatic" or system.m == 0:
+            return self
+        return dataclasses.replace(self, constraint="stabilized-index-2")
+
+    def _is_index_3(self, system: AbstractMechanical) -> bool:
+        return system.m > 0 and self.constraint != "stabilized-index-2"
 
     def _solver(self, system: AbstractMechanical) -> Newton:
         chosen = "simplified" if system.has_costly_tangent else "full"
@@ -267,13 +277,19 @@ class GeneralizedAlpha(AbstractIntegrator):
         v = (1 - s) ** 2 * (1 + 2 * s) * v0 + s * s * (3 - 2 * s) * v1 + h * s * (1 - s) * slopes
         return q, v
 
+    def multipliers_within(
+        self, system: AbstractMechanical, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
+    ) -> Multipliers | None:
+        """Those of the accelerations there: steps may be long, and multipliers change in them."""
+        return system.multipliers_at(t + s * h, self.interpolate(system, t, h, carry0, carry1, s))
+
     def _perturbed_start(
         self, system: AbstractMechanical, t: Array, h: Array, state: tuple[Point, Vector], vdot: Vector
     ) -> tuple[Vector, Vector]:
         """v₀ and (a₀ - v̇₀)/h, for which the first step commits the same errors as all others."""
         q, v = state
         c, jerk = self.coefficients, _jerk(system, t, q, v, vdot)
-        if self.constraint == "index-3" and system.m:
+        if self._is_index_3(system):
             # What the increment lacks, h³(-C v̈ - [v, v̇]/12), as a velocity; only its part across the constraint.
             lack = -h * h * (c.position_error * jerk + system.configuration.bracket(v, vdot) / 12)
             B = system.jacobian(t, q)
@@ -290,7 +306,7 @@ class GeneralizedAlpha(AbstractIntegrator):
     ) -> AbstractEquations:
         c = self.coefficients
         prediction = Prediction(t, q0, theta, v, h * h * (c.beta * c.ratio), h * (c.gamma * c.ratio))
-        if self.constraint == "index-3" or system.m == 0:
+        if system.m == 0 or self._is_index_3(system):
             return Index3(system, prediction, self.tangent_operator)
         M, B = system.mass(t - h, q0), system.jacobian(t - h, q0)
         return StabilizedIndex2(system, prediction, M, B, system.kkt.factor(M, B, B), self.tangent_operator)
@@ -309,13 +325,13 @@ class GeneralizedAlpha(AbstractIntegrator):
         zero = jnp.zeros(system.n), jnp.zeros(system.m)
         if self.predictor == "zero":
             pair = zero
-        return pair if self.constraint == "index-3" or system.m == 0 else (*pair, *zero)
+        return pair if system.m == 0 or self._is_index_3(system) else (*pair, *zero)
 
     def _error(self, system: AbstractMechanical, h: Array, slope: Vector, bend: Vector) -> Array:
         """Local errors of position and velocity, in the algebra of the state space."""
         c = self.coefficients
         position = h**3 * c.position_error * slope
-        if self.constraint == "index-3" and system.m:
+        if self._is_index_3(system):
             # Velocities across the constraint depend on the step size. Where it changes, that swamps the estimate.
             return jnp.concatenate((position, jnp.zeros_like(slope)))
         return jnp.concatenate((position, h**3 * c.velocity_error * bend))

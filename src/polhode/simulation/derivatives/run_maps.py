@@ -83,9 +83,10 @@ def _step(parts: Any, step: Step) -> Tree:
 
 
 def _interpolation(parts: Any, instant: Instant) -> Tree:
-    """State within a step as a function of the carries at both ends of the step."""
+    """State and multipliers within a step as a function of the carries at both ends of the step."""
     (system, integrator), (step, s, end) = parts, instant
-    return counted_angles.interpolate(integrator, system, *step.with_restart(system, integrator), end, s)
+    place = integrator, system, *step.with_restart(system, integrator), end, s
+    return counted_angles.interpolate(*place), counted_angles.multipliers_within(*place)
 
 
 def _observation(parts: Any, row: Any) -> Tree:

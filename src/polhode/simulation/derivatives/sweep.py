@@ -141,8 +141,8 @@ class _Sweep:
     def _save(self, saved: SavedFrames, steps: Step, ends: Progress, carries: Tree) -> None:
         """Derivatives of frames from those of carries; in reverse they are added to those of carries."""
         numbers, at, s, inside = saved
-        self._copy(carries.state, at[~inside], self._states, numbers[~inside])
-        self._copy(carries.multipliers, at, self._multipliers, numbers)
+        frames = self._states, self._multipliers
+        self._copy((carries.state, carries.multipliers), at[~inside], frames, numbers[~inside])
         if not inside.any():
             return
         numbers, at, s = numbers[inside], at[inside], s[inside]
@@ -150,12 +150,12 @@ class _Sweep:
         instants = Instant(_rows(steps, at - 1), s, _rows(ends.carry, at - 1))
         derive = functools.partial(self._derive, "interpolation", self._system, parts, instants)
         if self._reverse:
-            begin, end = derive(_rows(self._states, numbers))
+            begin, end = derive(_rows(frames, numbers))
             _add_rows(carries, at, end)
             _add_rows(carries, at - 1, begin)
         else:
-            (states,) = derive(_rows(carries, at - 1), _rows(carries, at))
-            _set(self._states, numbers, states)
+            (rows,) = derive(_rows(carries, at - 1), _rows(carries, at))
+            _set(frames, numbers, rows)
 
     def _copy(self, carries: Tree, at: np.ndarray, frames: Tree, numbers: np.ndarray) -> None:
         """The same for rows of carries that are frames."""

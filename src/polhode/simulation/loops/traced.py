@@ -25,7 +25,14 @@ from polhode.simulation.save_schedule import SaveSchedule
 from polhode.simulation.stepping import counted_angles, divided_steps
 from polhode.simulation.stepping.grid_steps import AbstractGridSteps
 from polhode.simulation.stepping.segments import AbstractSegmentStepper, Segment
-from polhode.simulation.stepping.stepper import Progress, accept, outcome_of, restart_after_jump, with_state_check
+from polhode.simulation.stepping.stepper import (
+    Progress,
+    accept,
+    outcome_of,
+    restart_after_jump,
+    select,
+    with_state_check,
+)
 from polhode.systems.base import AbstractSystem
 
 Step = Callable[[Progress, Any], Progress]
@@ -220,9 +227,9 @@ def _interpolate_frames(
         carry1 = jax.tree.map(lambda x: x[i + 1], carries)
         carry0 = restart_after_jump(system, integrator, t[i], h[i], carry0, xs.after_jump[i] if has_jumps else None)
         s = jnp.clip((time - t[i]) / h[i], 0.0, 1.0)
-        inside = counted_angles.interpolate(integrator, system, t[i], h[i], carry0, carry1, s)
-        exact = jnp.abs(s - 1) < 1e-9
-        return jax.tree.map(lambda a, b: jnp.where(exact, a, b), carry1.state, inside), carry1.multipliers
+        place = integrator, system, t[i], h[i], carry0, carry1, s
+        inside = counted_angles.interpolate(*place), counted_angles.multipliers_within(*place)
+        return select(jnp.abs(s - 1) < 1e-9, (carry1.state, carry1.multipliers), inside)
 
     state, multipliers = jax.vmap(one)(times, index)
     there = (times - t_reached) * jnp.sign(h[0]) <= 1e-9 * jnp.abs(h[0])

@@ -25,7 +25,7 @@ from polhode.simulation.loops.replay import nan_where_missing, observe, put_row,
 from polhode.simulation.run_types import Plan
 from polhode.simulation.save_schedule import frame_times
 from polhode.simulation.stepping import counted_angles, divided_steps
-from polhode.simulation.stepping.stepper import Progress, outcome_of, with_state_check
+from polhode.simulation.stepping.stepper import Progress, outcome_of, select, with_state_check
 from polhode.systems.base import AbstractSystem
 
 
@@ -172,11 +172,12 @@ def _frames(
         s_value = jax.lax.stop_gradient(s)
         # At the ends of a step, to which rounding is cut off, it has its derivatives still.
         s = s + (jnp.clip(s_value, 0.0, 1.0) - s_value)
-        inside = counted_angles.interpolate(integrator, system, begins[i], lengths[i], before, end, s)
+        place = integrator, system, begins[i], lengths[i], before, end, s
+        inside = counted_angles.interpolate(*place), counted_angles.multipliers_within(*place)
         # The end of a step at an event is not that instant where numbers change, but that of the event.
         exact = rows.fixed[i] & ~jnp.any(rows.fired[i]) & (jnp.abs(s - 1) < 1e-9)
-        state = jax.tree.map(lambda a, b: jnp.where(exact, a, b), end.state, inside)
-        return jax.tree.map(lambda a, b: jnp.where(s <= 0, a, b), before.state, state), end.multipliers
+        state, multipliers = select(exact, (end.state, end.multipliers), inside)
+        return select(s <= 0, before.state, state), multipliers
 
     state, multipliers = jax.vmap(one)(times, index)
     there = (times - t_end) * way <= near

@@ -224,6 +224,10 @@ class AbstractMechanical(AbstractSystem):
         f = self.force(t, q, v)
         return self._balance(t, q, f if effort is None else f + effort, Z)
 
+    def multipliers_at(self, t: Array, state: tuple[Point, Vector]) -> Multipliers | None:
+        """λ of `accelerations` in a state; None without constraints."""
+        return self.accelerations(t, *state)[1] if self.m else None
+
     def resting_multipliers(self, t: Array, q: Point) -> Multipliers:
         """λ of constraints that stand still, as at equilibria: M a + Bᵀλ = f and B a = 0, whatever drives do later."""
         return self._balance(t, q, self.force(t, q, jnp.zeros(self.n)), jnp.zeros(self.m))[1]
