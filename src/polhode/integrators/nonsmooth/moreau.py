@@ -67,7 +67,8 @@ class Moreau(AbstractTimeStepper):
     the middle: with W, u⁻ and u⁺ of that instant. τ = 0 for all others.
 
     - Order: 2 in smooth motion, sticking, sliding along curves and rolling included, and across bounces of bodies that
-      touch nothing else; 1 across other impacts. Sliding that goes on takes the direction of the mean of u_T⁻ and u_T⁺
+      touch nothing else; 1 across other impacts, and across bounces of spinning bodies in joint coordinates, whose
+      gyroscopic forces change with the impact. Sliding that goes on takes the direction of the mean of u_T⁻ and u_T⁺
       for its friction, without which the order would be 1.
     - Preserves: joints to round-off, positions and velocities; at rest everything, to the last bits; the linear
       momentum of free systems with inertial velocities, and of spheres the angular one, through impacts. Impulses
