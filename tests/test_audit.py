@@ -90,6 +90,7 @@ def test_newton_promises_follow_the_tolerance():
     assert [strict[name].verdict for name in ("position", "energy")] == ["broken", "broken"]
 
 
+@pytest.mark.exhaustive
 def test_real_runs_are_judged_by_the_tolerance_of_their_own_solver():
     pendulum = ph.problems.get("heavy-top-constrained")
     for tolerance in (1e-4, 1e-10):

@@ -80,6 +80,7 @@ def test_impulse_and_work_of_loads_are_taken_off():
 
 
 @pytest.mark.parametrize("formulation", ["minimal", pytest.param("SO3xR3", marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
 def test_dampers_motors_and_drives_do_work(formulation):
     """A pendulum with a damper and a motor, on a support that is driven."""
     model = ph.Model(gravity=(0, 0, -9.81))

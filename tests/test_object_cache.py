@@ -77,6 +77,7 @@ def test_traced_values_have_none():
     assert seen == [None]
 
 
+@pytest.mark.exhaustive
 def test_nothing_is_kept_of_objects_that_are_gone():
     gc.collect()
     before = len(_FROZEN_DIGESTS._entries)

@@ -46,6 +46,7 @@ def test_derivatives_of_splines_by_their_values_are_splines_of_unit_values():
     np.testing.assert_allclose(gradient(jnp.asarray(VALUES[:9, 0])), exact, atol=1e-13)
 
 
+@pytest.mark.exhaustive
 def test_tables_of_two_numbers_are_those_of_scipy():
     x, y = np.sort(RANDOM.uniform(0, 3, 40)), np.sort(RANDOM.uniform(-1, 1, 7))
     values = RANDOM.standard_normal((40, 7))

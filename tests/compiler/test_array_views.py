@@ -86,6 +86,7 @@ def test_only_arrays_of_which_elements_are_read_stay_in_memory():
     assert read_only(returned.jaxpr) == [False, False]
 
 
+@pytest.mark.exhaustive
 def test_derivatives_of_look_ups_in_constants_are_those_of_jax():
     """At the top level and in loops, of which look-ups are parts, too."""
 

@@ -264,7 +264,7 @@ def test_runs_in_machine_code_are_those_of_xla(name, method, how, monkeypatch):
 AT_ONCE = dict.fromkeys(range(3), 0.0)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "setting", [("_OPTIMISED_AT_ONCE", np.inf), ("_OPTIMISED_AT_ONCE", 0), ("_SECONDS_EACH", AT_ONCE)]
 )

@@ -191,7 +191,7 @@ def test_transposed_derivatives_are_those_of_jax(function, way):
     close(back(function, A, B))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("derivative", [along, back])
 def test_solutions_of_linear_equations_depend_on_their_matrix(derivative):
     close(derivative(of_linear_equations, A, B))

@@ -63,6 +63,7 @@ def test_truths_are_compared_as_in_jax(name):
     np.testing.assert_array_equal(RowMap.of(lambda _, x: function(x), (), rows[0])((), rows), jax.vmap(function)(rows))
 
 
+@pytest.mark.exhaustive
 def test_no_instruction_leaves_its_block_to_the_slow_selector():
     told = subprocess.run(
         [sys.executable, "-c", ALL], env=_where_tests_are(), capture_output=True, text=True, check=True

@@ -67,6 +67,7 @@ def test_all_kinds_compute_the_same(function, most, kind, made, monkeypatch):
         assert len(list(native_jit.codes(made[0]))) == 1
 
 
+@pytest.mark.exhaustive
 def test_inside_transformations_functions_are_called_as_they_are(made):
     x, rest = jnp.array([0.0, 1.0, 2.5]), jnp.ones(2)
     found = jax.grad(lambda k: jnp.sum(native_jit.native_jit(pulled, k)(x, rest)["force"] * x))(2.0)

@@ -83,7 +83,7 @@ def test_a_number_that_moves_from_zero_is_honoured(top, monkeypatch):
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["axis", "inertia"])
 def test_derivatives_by_numbers_that_are_zero_or_equal(top, name):
     """Of the axis two numbers are zero and one is one; two moments of inertia are equal."""

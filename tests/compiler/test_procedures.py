@@ -182,6 +182,7 @@ X = np.linspace(0, 1, 40)
 TABLE = np.stack([X**2, np.cos(3 * X), np.sin(5 * X)])
 
 
+@pytest.mark.exhaustive
 def test_arrays_in_memory_are_looked_up_in_procedures(limit):
     times = np.random.default_rng(0).uniform(0, 1, 20)
     limit(10)

@@ -60,6 +60,7 @@ def test_sums_with_negative_terms_are_differences():
     assert np.asarray(rows((), (x[None], y[None]))[0]).tobytes() == np.asarray(fun(x, y)).tobytes()
 
 
+@pytest.mark.exhaustive
 def test_batch_and_derivatives_of_a_scalar_program():
     fun = lambda v: jnp.sum(jnp.sin(A @ v))  # noqa: E731
     program = TracedFunction(fun, V)

@@ -43,7 +43,7 @@ def test_a_list_of_pairs_lasts_until_a_box_leaves_its_place():
     assert not found.holds(moved, moved + 0.5)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", list(SHAPES)[1:])
 def test_bounds_touch_the_shape(name):
     x, R = np.array([1.0, 2, 3]), Rotation.from_euler("xyz", (0.3, 0.8, -0.4)).as_matrix()

@@ -65,6 +65,7 @@ def test_mass_of_a_place_and_rotation(name):
     np.testing.assert_allclose(inertia, mesh.moment_inertia, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.exhaustive
 def test_mass_of_triangles_is_that_of_trimesh():
     mesh = trimesh.creation.torus(1.0, 0.3, 12, 8)
     mass, centre, inertia = shapes.TriangleMesh(mesh.vertices, mesh.faces).mass_properties(1.0)

@@ -160,6 +160,7 @@ def test_newtons_cradle(masses, expected):
     np.testing.assert_allclose(v + W.reshape(2, 3).T @ found.impulses.ravel() / mass, np.array(expected), atol=1e-14)
 
 
+@pytest.mark.exhaustive
 def test_poissons_law_gives_back_what_compression_took():
     """Two contacts that press on each other's side: compression at the first opens the second."""
     problem = ContactProblem(
@@ -226,7 +227,7 @@ def stack(masses, h=0.01):
     return assemble(np.stack(W), mass, np.tile([0, 0, -G * h, 0, 0, 0], count), 0.5), h
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("masses", [(1.0, 1e4), (1e4, 1.0), (1.0, 1.0, 1.0, 1e4)])
 def test_forces_between_boxes_of_very_different_masses(masses):
     problem, h = stack(masses)
@@ -412,6 +413,7 @@ def directions(at, seed=4):
     return tuple(jnp.asarray(rng.normal(size=x.shape)) for x in at), jnp.asarray(rng.normal(size=(4, 3)))
 
 
+@pytest.mark.exhaustive
 def test_derivatives_are_those_of_differences():
     problem = jax.tree.map(jnp.asarray, mixed_problem())
     at = problem.delassus, problem.velocity, problem.friction

@@ -106,7 +106,7 @@ def poses_at(names, gap, count):
         yield pose, other, coal_distance(a, pose, b, other)[0]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("gap", [0.3, 1e-3, 1e-6])
 @pytest.mark.parametrize("names", CLOSED_FORMS, ids="-".join)
 def test_closed_forms_have_the_gaps_of_coal(names, gap):
@@ -141,7 +141,7 @@ def test_closed_forms_overlap_by_as_much_as_coal_says(names):
 
 @pytest.mark.parametrize("gap", [0.3, 1e-3, -1e-4])
 @pytest.mark.parametrize("names", SEARCHES, ids="-".join)
-@pytest.mark.sampled(26)
+@pytest.mark.exhaustive
 def test_searches_have_the_gaps_of_coal(names, gap):
     for pose, other, distance in poses_at(names, gap, 4):
         found = points_of(SHAPES[names[0]], pose, SHAPES[names[1]], other)
@@ -189,7 +189,7 @@ def test_order_of_the_pair_turns_normals_round(names):
 
 
 @pytest.mark.parametrize("names", ALL, ids="-".join)
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(30)
 def test_directions_are_unit_vectors_across_each_other(names):
     first, second = (SHAPES[name] for name in names)
     found = points_of(first, random_pose(), second, random_pose())
@@ -212,7 +212,7 @@ def rates_of(first, pose, second, other, twists):
 
 
 @pytest.mark.parametrize("names", ALL, ids="-".join)
-@pytest.mark.sampled(40)
+@pytest.mark.exhaustive
 def test_gaps_change_as_the_points_move_along_the_normal(names):
     rng = np.random.default_rng(8)
     pose, other, _ = next(poses_at(names, 1e-7 if "plane" not in names else 1e-3, 1))

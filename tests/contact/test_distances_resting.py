@@ -152,7 +152,7 @@ def test_parallel_capsules_touch_at_both_ends_of_what_faces_each_other():
     np.testing.assert_allclose(beyond.gap, [0.2, APART])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("first", "second", "place", "R", "expected"),
     [
@@ -207,6 +207,7 @@ def test_sizes_have_derivatives():
     assert float(jax.grad(gap)(0.5)) == -1
 
 
+@pytest.mark.exhaustive
 def test_pairs_batch():
     poses = np.random.default_rng(0).normal(size=(5, 3))
     batch = native_jit(gaps_of_batch, (CUBE, CUBE))(poses)

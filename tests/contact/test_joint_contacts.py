@@ -150,6 +150,7 @@ def test_a_mass_on_a_belt_sticks_and_slips(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["minimal", pytest.param("SO3xR3", marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
 def test_a_clutch_locks_two_shafts(form: str) -> None:
     run: Any = ph.simulate(shafts().problem(form, t1=3.0, h=0.01))
     clutch, drive, output = run.contacts["clutch"], run.joints["drive"], run.joints["output"]
@@ -165,6 +166,7 @@ def test_a_clutch_locks_two_shafts(form: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["moreau", pytest.param("rattle", marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
 def test_stops_throw_back_by_their_restitution(method: str) -> None:
     """Between stops at -0.1 and 0.3 with e = 1/2: speeds 1, 1/2 and 1/4 from 0.3 s and 1.1 s on."""
     model, _ = slider(0.0, 1.0, limits=(-0.1, 0.3), restitution=0.5)
@@ -363,6 +365,7 @@ def test_stops_take_room_as_they_come_near() -> None:
     np.testing.assert_array_equal(present.left_out, contacts.gaps(problem.system, 0.0, last)[7])
 
 
+@pytest.mark.exhaustive
 def test_dry_friction_of_a_hinge_by_rattle():
     # Zeros of forces of contacts that have opened took the first half of each step's friction with them.
     model = ph.Model()

@@ -346,6 +346,7 @@ def test_friction_stays_in_its_cone_where_sliding_turns(steps):
     assert np.abs(np.asarray(whole.bodies["puck"].position)[:, 0] - places).max() < 0.3 * G * h
 
 
+@pytest.mark.exhaustive
 def test_mean_friction_is_in_the_cone():
     """Means that leave the ellipse of their normal force, that are inside of it, or without a normal force."""
     friction = jnp.asarray([0.3, 0.2]) * jnp.ones((4, 1))
@@ -357,6 +358,7 @@ def test_mean_friction_is_in_the_cone():
     assert not np.any(mean_drag(means, 0.0 * end, 0.0 * friction))
 
 
+@pytest.mark.exhaustive
 def test_contacts_that_do_not_act_on_each_other_have_speeds_of_their_own():
     """A fast body elsewhere does not say from which speed another one slides."""
     together = jnp.asarray([[True, True, False], [True, True, False], [False, False, True]])

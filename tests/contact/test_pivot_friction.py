@@ -34,6 +34,7 @@ def held(share: float) -> ph.Model:
     return model
 
 
+@pytest.mark.exhaustive
 def test_a_ball_stops_where_its_spin_is_spent():
     """In the time Iω/F along its own axis; all of its energy is taken, and the audit finds it within its laws."""
     run: Any = ph.simulate(pivoted().problem("SO3xR3", t1=1.2, h=0.01))

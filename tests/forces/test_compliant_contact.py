@@ -70,6 +70,7 @@ def test_derivative_of_damping_by_restitution() -> None:
     np.testing.assert_allclose(slope, expected, rtol=1e-8)
 
 
+@pytest.mark.exhaustive
 def test_elastic_impact_has_the_duration_and_depth_of_hertz() -> None:
     run = ph.simulate(falling_ball().problem(t1=0.04, h=2e-5, integrator="rkmk4"))
     depth = np.asarray(run.forces["ground/ball"].depth)
@@ -234,6 +235,7 @@ def test_rigid_and_compliant_contacts_in_one_model() -> None:
             run.contacts[key]
 
 
+@pytest.mark.exhaustive
 def test_equilibrium_is_as_deep_as_the_weight_says() -> None:
     model = ph.Model(gravity=(0, 0, -G))
     model.ground.add_shape(ph.shapes.Plane())

@@ -40,7 +40,7 @@ def values(model: ph.Model, joint: Any, formulation: str, method: str, t1: float
 @slow
 @pytest.mark.parametrize(("formulation", "method"), FORMS)
 @pytest.mark.parametrize("make", [slider, disc])
-@pytest.mark.sampled(12)
+@pytest.mark.exhaustive
 def test_a_spring_and_damper_swing_as_in_the_textbook(make: Any, formulation: str, method: str) -> None:
     model, joint = make(RATE)
     model.add(ph.forces.JointSpring(joint, stiffness=18.0, damping=1.2, rest=0.2))

@@ -215,6 +215,7 @@ def test_softness_and_margins_are_listed():
     assert rule.restitution == pytest.approx(np.exp(-np.pi * 0.75 / np.sqrt(1 - 0.75**2)))
 
 
+@pytest.mark.exhaustive
 def test_a_file_stands_on_a_floor_at_its_lowest_point():
     robot = """<robot name="r"><link name="base"><inertial><mass value="3"/><inertia ixx="0.02" iyy="0.02" izz="0.02"
       ixy="0" ixz="0" iyz="0"/></inertial><collision><geometry><box size="0.2 0.2 0.1"/></geometry></collision></link>

@@ -64,7 +64,7 @@ def test_a_robot_moves_as_from_urdf():
     assert accelerations(found.problem("minimal")) == pytest.approx(expected, abs=1e-12 * np.max(np.abs(expected)))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "thread", ["<screw_thread_pitch>0.5</screw_thread_pitch>", f"<thread_pitch>{-4 * np.pi:.17g}</thread_pitch>"]
 )

@@ -42,7 +42,7 @@ def errors(**how: Any) -> tuple[list[float], ph.Solution]:
     return [float(np.linalg.norm(np.asarray(a) - b)) for a, b in zip(result, exact, strict=True)], run
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
 def test_constant_steps_have_the_highest_order_in_attitude_velocity_and_multipliers(order: int) -> None:
     count, method = COUNTS[order], BDF(max_order=order)

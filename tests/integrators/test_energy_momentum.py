@@ -102,7 +102,7 @@ def test_energies_are_kept_without_invariants_of_the_potential_too(method):
     assert np.abs(np.diff(run("plain", method, 0.1, 5.0).invariants["energy"])).max() < 2e-14
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("method", METHODS)
 def test_angular_momentum_of_a_free_body(method):
     momentum = run("free", method, 0.1, 5.0).outputs["angular_momentum"]

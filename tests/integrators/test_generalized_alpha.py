@@ -281,6 +281,7 @@ def test_derivatives_are_those_of_the_solution_with_other_options() -> None:
     np.testing.assert_allclose(one, np.sum(gradient), rtol=1e-12)
 
 
+@pytest.mark.exhaustive
 def test_interpolation_is_of_fourth_order_and_stays_on_the_space() -> None:
     system = Mechanical(SO3(), jnp.eye(3), lambda t, q, v: 0 * v)
     axis = jnp.array([1.0, 2.0, 2.0]) / 3

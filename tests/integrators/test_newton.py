@@ -54,6 +54,7 @@ def springs(equations: Springs, factors: Array) -> NewtonResult:
     return solve(equations, jnp.zeros(40), factors, Newton("modified", 1e-13, 1e-13))
 
 
+@pytest.mark.exhaustive
 def test_kept_factors_are_trusted_at_the_round_off_that_stiffness_magnifies() -> None:
     kept = jnp.asarray(1.001 * STIFF)
     result = springs(Springs(jnp.asarray(STIFF), True), kept)
@@ -191,6 +192,7 @@ class Cubes(AbstractEquations):
         return jnp.max(jnp.abs(correction)) <= 8 * EPS
 
 
+@pytest.mark.exhaustive
 def test_simplified_iterations_keep_factors_that_serve_and_renew_others() -> None:
     def end_of(kind: Kind, start: float) -> NewtonResult:
         newton = Newton(kind, 1e-14, 1e-14, 40)
@@ -207,6 +209,7 @@ def test_simplified_iterations_keep_factors_that_serve_and_renew_others() -> Non
     assert far <= int(ends["full", 10.0].iterations) + 6
 
 
+@pytest.mark.exhaustive
 def test_simplified_iterations_that_fail_are_followed_by_full_ones() -> None:
     def end_of(kind: Kind, most: int) -> NewtonResult:
         newton = Newton(kind, 1e-14, 1e-14, most)
@@ -312,6 +315,7 @@ def _search_from(function: Any, kind: Kind, guess: float, second: float) -> Newt
 
 @pytest.mark.parametrize("kind", ["full", "simplified", "modified"])
 @pytest.mark.parametrize("guess", [10.0, -1.0])
+@pytest.mark.sampled(3)
 def test_a_guess_that_leads_to_no_numbers_is_followed_by_the_second_one(kind: Kind, guess: float) -> None:
     """From 10 the first correction leads to the logarithm of -13; -1 has none itself."""
     result = _search_from(jnp.log, kind, guess, 0.01)
@@ -320,6 +324,7 @@ def test_a_guess_that_leads_to_no_numbers_is_followed_by_the_second_one(kind: Ki
 
 
 @pytest.mark.parametrize("kind", ["full", "simplified", "modified"])
+@pytest.mark.exhaustive
 def test_corrections_cut_to_nothing_are_no_solution(kind: Kind) -> None:
     result = _search_from(lambda x: x * x + 1, kind, jnp.inf, 1e-3)
     assert int(result.result) == int(ph.Result.newton_not_converged)

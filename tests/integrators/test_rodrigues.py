@@ -84,7 +84,7 @@ def _errors(end, exact):
     return np.array([np.max(np.abs(apart)), *(np.max(np.abs(a - b)) for a, b in pairs)])
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("method", "inertias"), _METHODS, ids=_IDS)
 def test_orders_of_attitude_place_and_velocities(method, inertias):
     system, exact = _system(inertias), _exact(inertias, 1.0)

@@ -52,6 +52,7 @@ def errors(method, h):
     "theta",
     [0.0, *(pytest.param(x, marks=pytest.mark.exhaustive) for x in (0.3, 1.0))],
 )
+@pytest.mark.exhaustive
 def test_orders_of_attitude_and_momentum_without_symmetry(theta):
     method = SymplecticLieGroup(theta)
     assert method.order == 1

@@ -159,6 +159,7 @@ def rates_of_index_3(kind: type[MultibodySystem]) -> np.ndarray:
     return np.abs(np.asarray(solution.outputs["rates"]))
 
 
+@pytest.mark.exhaustive
 def test_steps_of_index_3_do_not_slip():
     """Positions are closed, and of the rates those that are nobody's derivative vanish; that of the gap needn't."""
     rates = rates_of_index_3(MultibodySystem)

@@ -62,6 +62,7 @@ def test_a_reason_for_a_method_is_not_told_of_another_one():
     assert list(meta["choice"]) == ["coordinates"]
 
 
+@pytest.mark.exhaustive
 def test_a_closed_loop_keeps_the_constraints_that_close_it(monkeypatch):
     problem = door().problem(t1=1.0, redundant="minimum-norm")
     assert (problem.parameters["formulation"], problem.system.m) == ("minimal", 0)

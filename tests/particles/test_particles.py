@@ -78,6 +78,7 @@ def test_the_energy_of_contacts_is_never_cut_short():
 
 
 @pytest.mark.filterwarnings("ignore::polhode.StepSizeWarning")
+@pytest.mark.exhaustive
 def test_lost_particles_and_nan_are_named_and_what_was_computed_is_kept():
     x = np.array([[0.0, 0, 0], [1.5, 0, 0]])
     system = pt.Particles(1.0, 0.1, 1.0, x, contact=400.0)
@@ -104,6 +105,7 @@ def _pulled_chain(pairs, order=None):
     return system, ph.simulate(system, "rodrigues", state0=system.start(x, v), t1=1.0, h=1e-3, save_every=10)
 
 
+@pytest.mark.exhaustive
 def test_bonds_break_where_they_are_weak_and_their_order_does_not_matter():
     chain = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]
     system, run = _pulled_chain(chain)

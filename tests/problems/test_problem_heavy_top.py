@@ -58,6 +58,7 @@ def test_invariants_stay_and_notice_a_fault(formulation, name):
         assert abs(along(problem, invariant, 0.0, state, fault)) > 1e-8
 
 
+@pytest.mark.exhaustive
 def test_lie_poisson_keeps_vertical_momentum_by_its_structure():
     """Π·Γ is a Casimir: even a wrong Hamiltonian keeps it, while turning the attitude apart from Γ does not."""
     problem = problems.get("heavy-top", formulation="lie-poisson")
@@ -68,6 +69,7 @@ def test_lie_poisson_keeps_vertical_momentum_by_its_structure():
     assert abs(along(problem, problem.invariants["vertical_angular_momentum"], 0.0, state, wrong)) > 1e-2
 
 
+@pytest.mark.exhaustive
 def test_spin_is_claimed_only_for_a_symmetric_top():
     assert "spin_momentum" in problems.get("heavy-top").invariants
     for change in ({"inertia": (15.0, 0.5, 15.1)}, {"axis": (0.6, 0.8, 0.0)}):

@@ -92,7 +92,7 @@ def numeric(parameters):
     return chosen
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("name", "parameters"), EVERY)
 def test_gradients_with_respect_to_every_number(name, parameters):
     """Through the builder, at the start (zero rotation, zero velocity where the problem starts at rest)."""
@@ -119,6 +119,7 @@ def test_gradients_with_respect_to_every_number(name, parameters):
         assert abs(float(jnp.sum(gradient[key])) - difference) < 2e-7 * size, key
 
 
+@pytest.mark.exhaustive
 def test_batch_of_masses_equals_a_loop():
     problem = problems.get("heavy-top")
     accelerate = lambda mass: problem.replace(mass=mass).system.field(jnp.asarray(0.0), problem.state0)  # noqa: E731

@@ -111,7 +111,7 @@ FINAL = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("n", FINAL)
 def test_published_final_states(n):
     problem = problems.get("pendulum-chain", n=n)

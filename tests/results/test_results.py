@@ -310,7 +310,7 @@ def test_outputs_are_trees_as_dictionaries_are():
     assert paths == [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(plain)]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("axis", [(1, 0, 0), (-1, 0, 0), (0, 0, -1), (1, 2, 2), (1, -1, 0), (-1, 1, 0)])
 def test_orientations_have_the_sign_of_their_derivatives(axis):
     """Of a turn by a about n: ±(cos a/2, n sin a/2), at half a turn as well, where w is zero but for rounding."""

@@ -114,7 +114,7 @@ def test_the_helical_increment_is_the_logarithm(d):
 
 
 @pytest.mark.parametrize("name", MEASURES)
-@pytest.mark.sampled(6)
+@pytest.mark.exhaustive
 def test_loads_rates_and_rows_belong_to_the_same_increment(name):
     strain, first = MEASURES[name](), pose(4)
     poses = first, near(first, (0.5, -0.3, 0.2, 0.1, 0.2, 0.8))

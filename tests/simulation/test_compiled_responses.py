@@ -41,7 +41,7 @@ def test_more_events_than_a_block_has_rows_are_those_of_a_cosine(monkeypatch):
     np.testing.assert_allclose(np.asarray(run.state)[:, 0], np.cos(run.t), atol=1e-7)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("schedule", [{"save_every": 3}, {"save_at": np.linspace(0, 6, 601)}], ids=["steps", "times"])
 def test_the_host_and_compiled_steps_make_the_same_run(schedule, monkeypatch):
     calls, act = [], EventHandler.act

@@ -208,6 +208,7 @@ def test_every_problem_continues_from_what_its_store_says(name, tmp_path):
     assert_same_bytes(on.frames, whole.frames)
 
 
+@pytest.mark.exhaustive
 def test_a_finished_run_is_extended(tmp_path):
     top = ph.problems.get("heavy-top")
     long = ph.simulate(top, "rkmk4", h=1e-3, t1=0.2)

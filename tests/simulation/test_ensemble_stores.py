@@ -65,6 +65,7 @@ def batches(monkeypatch):
     return made
 
 
+@pytest.mark.exhaustive
 def test_a_store_has_what_memory_has_and_continues(top, tmp_path, batches):
     memory = ph.ensemble(top, parameters={"mass": MASSES}, **HOW).dataset
     path = tmp_path / "tops.zarr"

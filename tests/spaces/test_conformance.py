@@ -233,7 +233,7 @@ def test_derivatives_are_finite_and_agree(case: Case):
     assert bool(jnp.all(jnp.isfinite(second)))
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.exhaustive
 @ALL
 def test_a_batch_is_a_loop(case: Case):
     space: AbstractSpace = case.space

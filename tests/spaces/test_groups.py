@@ -29,7 +29,7 @@ def same(group: Any, a: Any, b: Any) -> jax.Array:
     return jnp.max(jnp.abs(group.log(group.compose(group.inverse(a), b))))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @ALL
 def test_axioms(case: Case):
     G = case.space
@@ -67,7 +67,7 @@ def test_exponential(case: Case):
     assert float(jnp.max(jnp.stack(errors))) <= 200 * EPS, errors
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @ALL
 def test_adjoint_maps(case: Case):
     G = case.space
@@ -113,7 +113,7 @@ def test_tangent_maps(case: Case):
     assert float(jnp.max(jnp.stack(errors))) <= 1000 * EPS, [float(jnp.max(e)) for e in errors]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @ALL
 def test_derivatives_of_the_logarithm_and_exponential_are_finite(case: Case):
     """At zero, and at either side of a right angle, of Shepperd's switch and of the end of the polynomials."""

@@ -158,6 +158,7 @@ def test_cotangent_exponential_is_the_flow_of_its_vector_field():
     np.testing.assert_allclose(dmu, nu + jnp.cross(xi, mu), atol=8 * EPS)
 
 
+@pytest.mark.exhaustive
 def test_coadjoint_motion_in_body_variables():
     """The heavy top's μ̇ = ad*_{∂H/∂μ} μ with the algebra element -∂H/∂μ (Celledoni et al., (18))."""
     orbit, inertia, weight = sp.CoadjointOrbit(sp.SE3()), jnp.array([1.0, 2.0, 3.0]), jnp.array([0.0, 0.0, 4.0])

@@ -110,7 +110,7 @@ def test_derivatives_with_respect_to_s(function: Callable, derivative: Callable)
     assert bool(jnp.all(jnp.isfinite(evaluated(jax.vmap(high), s))))
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("w", [0.0, 1e-9, 2.0, 18.8, 18.9, 40.0, 1e3])
 def test_functions_for_every_angle(w: float):
     s = jnp.asarray(w * w)

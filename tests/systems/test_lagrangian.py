@@ -48,7 +48,7 @@ def of_a_step(name, gradient, size, shift=0.0):
     return float(lack), float(jnp.max(jnp.abs(f(x0)))), float(jnp.max(jnp.abs(jax.jacfwd(f)(x0))))
 
 
-@pytest.mark.sampled(88)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("gradient", GRADIENTS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("size", [1e-12, 1e-9, 1e-6, 1e-3, 1.0])
@@ -132,7 +132,7 @@ def potential(q):
     return jnp.cos(q[1]) * q[0] + q[2] ** 4
 
 
-@pytest.mark.sampled(18)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("gradient", GRADIENTS)
 @pytest.mark.parametrize("name", KINETIC)
 @pytest.mark.parametrize("size", [1e-8, 1e-2, 1.0])
@@ -182,6 +182,7 @@ def test_matrices_of_quaternions_are_products():
     np.testing.assert_allclose(E_transposed(a, x) @ b, x @ E(a, b), atol=1e-15)
 
 
+@pytest.mark.exhaustive
 def test_body_has_the_energy_and_momentum_of_its_angular_velocity():
     omega = jnp.array([1.0, -2.0, 0.5])
     state = BODY.turning(quaternion_step(2)[0], omega)

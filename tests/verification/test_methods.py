@@ -47,7 +47,7 @@ def test_promises(row):
     assert cells.wrongly_promised(row)[MOVING] == "broken"
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.exhaustive
 def test_perturbed_methods_lose_their_order_and_their_promises(row):
     # Large beside the method's own error, but not so large that a step of order 1 fails.
     size = 100.0 if row.name == "bdf" else 10.0 if row.method.order >= 4 else 1.0
@@ -59,7 +59,7 @@ def test_perturbed_methods_lose_their_order_and_their_promises(row):
     assert {verdict for _, verdict in cells.promises(spoilt).values()} <= {"broken"}
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(42)
 def test_numpy_computes_what_runs_compute(row):
     row = row.light
     result = cells.by_numpy(row)
@@ -68,7 +68,7 @@ def test_numpy_computes_what_runs_compute(row):
     assert not cells.is_equal(row, cells.gap(cells.on_host(row, cells.VALUES * [1 + 1e-9, 1, 1]), result))
 
 
-@pytest.mark.sampled(21)
+@pytest.mark.sampled(42)
 def test_xla_computes_what_machine_code_computes(row):
     row = row.light
     result = cells.by_xla(row)

@@ -40,6 +40,7 @@ def test_half_explicit_methods_and_their_multipliers():
     assert study.orders["multipliers"] == pytest.approx(3, abs=0.25)
 
 
+@pytest.mark.exhaustive
 def test_implicit_methods_and_their_multipliers():
     alpha = ph.integrators.get("generalized-alpha", start="perturbed")
     study = ph.studies.convergence(pendulum(), alpha, [0.01, 0.005, 0.0025], outputs=["bob", "multipliers"])
