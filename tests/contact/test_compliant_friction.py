@@ -36,6 +36,7 @@ def block(method: str, friction: float, speed: float = 0.0):
     return ph.simulate(model.problem(t1=1.0, h=4e-4 if method == "rkmk54" else 2e-3), method)
 
 
+@pytest.mark.exhaustive
 def test_a_ball_slides_until_it_rolls():
     run = ball("moreau")
     contact = run.contacts["ground", "ball"]

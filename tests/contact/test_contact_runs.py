@@ -81,6 +81,7 @@ def test_contacts_close_and_open_by_name():
 
 
 @pytest.mark.parametrize("h", [0.01, pytest.param(0.0173, marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
 def test_bounces_within_a_step_are_events_at_their_instants(h):
     # On a plane with a tilt, along its normal: the ball rises and falls as on a level one with less weight.
     tilt, fall, e = 0.3, 0.4, 0.6

@@ -57,6 +57,7 @@ def chain(count: int) -> SparseProblem:
     )  # fmt: skip
 
 
+@pytest.mark.exhaustive
 def test_sweeps_satisfy_the_laws():
     problem = chain(5)
     scaled = ScaledProblem.of(problem)

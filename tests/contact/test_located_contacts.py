@@ -226,6 +226,7 @@ def test_a_box_slides_on_a_box_that_slides_on_a_floor() -> None:
         np.testing.assert_allclose(velocity, start + 0.2 * accelerations[name], rtol=0, atol=1e-9)
 
 
+@pytest.mark.exhaustive
 def test_slips_and_forces_are_those_of_the_saved_instants() -> None:
     """A ball slides until it rolls, and steps of the method are as long as that."""
     friction, speed, radius = 0.1, 1.0, 0.1

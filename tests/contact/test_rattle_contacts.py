@@ -152,6 +152,7 @@ def test_an_elastic_ball_keeps_its_energy_under_gravity():
     assert np.sum(np.diff(np.sign(speeds)) > 0) > 15
 
 
+@pytest.mark.exhaustive
 def test_a_ball_that_grips_bounces_between_planes_as_its_laws_say():
     """Impulses act at its surface, wherever the ball is when the step begins."""
     R, e, grip, inertia = 0.1, 0.9, 0.7, 0.4 * 0.1**2

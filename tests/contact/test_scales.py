@@ -140,6 +140,7 @@ def assert_same(scene: str, method: str, units: Units, atol: float = 1e-11) -> N
 
 
 @pytest.mark.parametrize("method", ["rattle", pytest.param("moreau", marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
 def test_a_ball_of_less_than_a_micron_rolls_like_one_of_metres(method: str) -> None:
     assert_same("ball", method, NANO)
 

@@ -74,6 +74,7 @@ def azimuth(solution):
         pytest.param("rkmk4", 0.5, 3e-8, marks=pytest.mark.exhaustive),
     ],
 )
+@pytest.mark.exhaustive
 def test_eulers_disc_goes_round_at_the_rate_of_its_angle(method, angle, bound):
     """Ω² sin α = 4g/a, as long as nothing takes energy; the centre stays. Of order 2 by time stepping, and 4."""
     _, rate = disc_at(angle)

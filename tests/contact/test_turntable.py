@@ -38,6 +38,7 @@ START = (0.8, 0.0), (0.3, 0.4)
 @pytest.mark.parametrize(
     "formulation", ["minimal", *(pytest.param(f, marks=pytest.mark.exhaustive) for f in ("SE3", "SO3xR3"))]
 )
+@pytest.mark.exhaustive
 def test_the_circle_is_of_order_2(formulation):
     """Rolling gives v̇ = κΩ × v with κ = 2/7 for a ball of even density."""
     place, speed = np.array(START)

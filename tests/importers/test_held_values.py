@@ -71,6 +71,7 @@ def test_what_is_given_is_held_without_a_word(formulation):
         check_closed(*found)
 
 
+@pytest.mark.exhaustive
 def test_without_holding_the_nearest_state_is_another_one():
     """The control: the loop does change what isn't held."""
     imported = ph.load_model(FOUR_BAR, velocities={"crank": 4.0})
@@ -82,6 +83,7 @@ def test_without_holding_the_nearest_state_is_another_one():
 
 
 @pytest.mark.parametrize("formulation", BOTH)
+@pytest.mark.exhaustive
 def test_what_cannot_be_held_is_said_with_its_change(formulation):
     """The first that is given stays; for the others it says what changes, and by how much."""
     first, second = {"crank": 0.3, "rocker": 0.1}, {"crank": 4.0, "rocker": 1.0}

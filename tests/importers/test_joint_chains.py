@@ -88,6 +88,7 @@ def test_stacks_of_joints_move_and_are_read_as_in_mujoco(order, aligned):
 
 
 @pytest.mark.parametrize("order", ["HS", *(pytest.param(x, marks=pytest.mark.exhaustive) for x in ("SSB", "HHS"))])
+@pytest.mark.exhaustive
 def test_slides_among_other_joints_follow_and_leave_no_constraint(order):
     follower = f"S{order.index('S')}"
     text = f"""<mujoco><compiler angle="radian"/><worldbody><body name="base"><joint name="first" axis="0 1 0.2"/>

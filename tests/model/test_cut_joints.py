@@ -84,6 +84,7 @@ def body_accelerations(system: Any, state: Any) -> np.ndarray:
         pytest.param(platform, {f"ball{k}" for k in range(1, 6)}, 15, marks=pytest.mark.exhaustive),
     ],
 )
+@pytest.mark.exhaustive
 def test_loops_are_cut_where_the_fewest_constraints_are_left(
     make: Callable[[], ph.Model], cut: set[str], constraints: int
 ) -> None:

@@ -230,6 +230,7 @@ def test_balance_in_one_sweep_is_that_of_mass_and_forces():
     np.testing.assert_allclose(swept, single, rtol=0, atol=1e-12 * size)
 
 
+@pytest.mark.exhaustive
 def test_results_in_loops_are_those_without(monkeypatch):
     """Joints of all kinds on several branches; M loses no digits far from the origin."""
     of, (q, v) = loaded_tree((0.3, -0.2, -9.81)).assemble("minimal")

@@ -109,6 +109,7 @@ def test_starts_that_would_burst_and_methods_that_do_not_fit_are_named():
         ph.integrators.get("rigid-verlet").check(grain, 0.0, None)
 
 
+@pytest.mark.exhaustive
 def test_a_free_clump_tumbles_as_jacobis_functions_say():
     """Order 2; axes and attitudes in the frame in which the clump was described."""
     body = corner()
@@ -363,6 +364,7 @@ def test_many_clumps_keep_their_balance_miss_no_contact_and_resume(tmp_path):
         assert np.asarray(a)[-1].tobytes() == np.asarray(b)[-1].tobytes()
 
 
+@pytest.mark.exhaustive
 def test_pictures_have_the_spheres_where_they_are(tmp_path):
     clump = corner()
     x = np.array([[0, 0, 0], [6 * R, 0, 0]])

@@ -72,6 +72,7 @@ def test_images_side_by_side_move_alike(tmp_path):
         assert np.asarray(a)[-1].tobytes() == np.asarray(b)[-1].tobytes()
 
 
+@pytest.mark.exhaustive
 def test_periods_that_are_too_short_are_refused():
     x = np.array([[0.0, 0, 0], [1, 0, 0]])
     with pytest.raises(ValueError, match="touch two images"):

@@ -126,6 +126,7 @@ def test_a_sampled_controller_holds_its_torque_from_tick_to_tick():
         np.testing.assert_allclose(run.state[-1, :2], y, rtol=1e-8)
 
 
+@pytest.mark.exhaustive
 def test_events_of_one_instant_all_act_in_the_order_of_the_list():
     field = ph.VectorField(Rn(2), lambda t, y: jnp.ones(2))
     back = ph.Event(lambda t, y: y[0] - 0.5, lambda t, y: y.at[0].set(0.0), name="back")

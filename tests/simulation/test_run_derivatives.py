@@ -156,6 +156,7 @@ def test_runs_that_fail_are_expressions(expressions):
 
 
 @pytest.mark.parametrize(("few", "bound"), [(1, 70), (1024, 1000)])
+@pytest.mark.exhaustive
 def test_checkpoints_are_about_as_many_as_steps_between_them(monkeypatch, few, bound):
     """Or fewer, where a stretch is short anyway."""
     monkeypatch.setattr(checkpointed_run, "_FIRST_STEPS", few)
