@@ -327,7 +327,7 @@ LARGE = {
     "slider-crank": lambda: (ph.problems.get("slider-crank"), "generalized-alpha"),
     "four bars": lambda: (ph.problems.get("planar-four-bar"), "herk4"),
     "puma": lambda: (ph.problems.get("puma"), "generalized-alpha"),
-    "rod": lambda: (ph.problems.get("whirling-cable", n=40), None),
+    "rod": lambda: (ph.problems.get("whirling-cable", n=12), None),
     "grains": lambda: (ph.problems.get("grain-pile"), None),
     "stops": lambda: (with_stops(), "moreau"),
     "ball": lambda: (dropped(ph.shapes.Sphere(0.1)), "moreau"),
