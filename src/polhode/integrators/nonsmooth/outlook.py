@@ -26,7 +26,7 @@ from polhode.spaces.base import Point, Vector
 from polhode.spaces.rotations import SO3
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
-from polhode.systems.mechanical.contact_set import PresentContacts
+from polhode.systems.mechanical.contact_set import ContactKinematics, PresentContacts
 
 _STILL = 1e-12
 """Motion in a step, relative to the largest position, up to which gaps ahead are those of the middle."""
@@ -168,19 +168,27 @@ def _locate(
     due = alone & (delay <= 0.5 * h)
     first = jnp.min(jnp.where(due, delay, jnp.inf), initial=jnp.inf)
     instant = jnp.where(jnp.isfinite(first), first, 0.0)
-    lead = 0.5 * h + instant
-    path = instant * v + 0.5 * lead**2 / h * (free.velocity - v)
-    there = contacts_of(system).again(system, step.t + instant, system.flow(step.middle, path, 1.0), present)
+    gained = free.velocity - v
+
+    def contacts_at(instant: Array) -> ContactKinematics:
+        path = instant * v + 0.5 * (0.5 * h + instant) ** 2 / h * gained
+        return contacts_of(system).again(system, step.t + instant, system.flow(step.middle, path, 1.0), present)
+
+    there = contacts_at(instant)
     here = due & (delay <= first + _AT_ONCE * h) & (there.feature == step.contacts.feature)
     # Gaps of turning bodies are no parabolas: what is left of them there, the time of the impact takes up.
-    rate = (there.rows[:, 0] @ (v + lead / h * (free.velocity - v))) + there.drift[:, 0]
+    rate = there.rows[:, 0] @ (v + (0.5 + instant / h) * gained) + there.drift[:, 0]
     late = jnp.where(here, there.gap / jnp.maximum(-rate, 0.5 * speed), 0.0)
     late = jnp.clip(jnp.where(jnp.any(here), jnp.sum(late) / jnp.maximum(jnp.sum(here), 1), 0.0), -_LATE * h, _LATE * h)
     waits = (alone & ~due) | (here & (instant + late > 0.5 * h))
     here &= ~waits
     delay, instant = delay + late, instant + late
+    # Angular momenta hold where lines of action go through the points that bodies have at the instant itself.
+    then = contacts_at(instant)
+    on_time = here & (then.feature == there.feature)
     rows = jnp.where(here[:, None, None], there.rows, step.contacts.rows)
-    drift = jnp.where(here[:, None], there.drift, step.contacts.drift)
+    rows = jnp.where(on_time[:, None, None], then.rows, rows)
+    drift = jnp.where(on_time[:, None], then.drift, jnp.where(here[:, None], there.drift, step.contacts.drift))
     loads = system.force(step.t, step.middle, jnp.zeros_like(v))
     instant = jnp.where(jnp.any(here), instant, 0.0)
     return rows, drift, Impact(here, jnp.where(here, delay, 0.0), waits, instant, loads)
