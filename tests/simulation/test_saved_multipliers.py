@@ -91,3 +91,9 @@ def test_derivatives_are_those_of_the_multipliers_within_steps(derivative):
     h = 1e-4
     difference = (loss(9.81 + h) - loss(9.81 - h)) / (2 * h)
     assert_allclose(derivative(loss)(9.81), difference, rtol=1e-7)
+
+
+@pytest.mark.parametrize("steps", [{"rtol": 1e-6}, {"h": 0.1}], ids=("tolerances", "steps"))
+def test_systems_without_multipliers_are_refused_in_words(steps):
+    with pytest.raises(ValueError, match="can't take this"):
+        ph.simulate(ph.problems.get("grain-pile", grains=1), "generalized-alpha", **steps)

@@ -269,7 +269,7 @@ class CompliantContact(AbstractForce):
 
     @property
     def grip_name(self) -> GripName:
-        """What touches."""
+        """Names of the contact and of both sides."""
         return GripName(self.name or f"{self.first.name}/{self.second.name}", self.first.name, self.second.name)
 
     def place(self, poses: Poses) -> ElasticPair | DissipativePair:

@@ -91,6 +91,8 @@ class AbstractIntegrator(Module):
     - `takes_bearings`: whether these bounds may grow with forces of joints.
     - `starts_by_trial`: whether `init` takes a step, which loops may take in its place by the program of their steps;
       see `before_trial`.
+    - `has_momentary_multipliers`: whether multipliers are those of the accelerations at the end of a step, so that
+      there are such within it, too; otherwise those of a step stand for all of it.
     - `locates_contacts`: whether runs end its steps where contacts change their modes, because it holds these.
     """
 
@@ -105,6 +107,7 @@ class AbstractIntegrator(Module):
     takes_grips: ClassVar[bool] = False
     takes_bearings: ClassVar[bool] = False
     starts_by_trial: ClassVar[bool] = False
+    has_momentary_multipliers: ClassVar[bool] = False
     locates_contacts: ClassVar[bool] = False
 
     def promises_for(self, system: AbstractSystem, state: State) -> dict[str, str]:
@@ -243,12 +246,11 @@ class AbstractIntegrator(Module):
     def interpolate(self, system: AbstractSystem, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array) -> State:
         """The state at t + s·h, s in [0, 1], between two consecutive carries; it lies on the space."""
 
-    def multipliers_within(
-        self, system: AbstractSystem, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
-    ) -> Any:
-        """The multipliers at t + s·h; those of the step, of methods whose multipliers are means over it."""
-        del system, t, h, carry0, s
-        return carry1.multipliers
+    def multipliers_within(self, system: Any, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array) -> Any:
+        """The multipliers at t + s·h: steps may be long, and multipliers change in them."""
+        if not self.has_momentary_multipliers:
+            return carry1.multipliers
+        return system.multipliers_at(t + s * h, self.interpolate(system, t, h, carry0, carry1, s))
 
 
 class AbstractSymmetricSecondOrder(AbstractIntegrator):

@@ -18,7 +18,7 @@ from polhode.systems.mechanical.contact_set import AbstractContactSet, ContactKi
 
 
 class GripName(NamedTuple):
-    """What touches at a point with friction.
+    """Names of a contact with friction and of both sides.
 
     - `contact`: name of the contact in results. - `first`, `second`: names of both sides; forces are on the second.
     """

@@ -87,7 +87,7 @@ class AbstractParticles(AbstractSphereInteractions):
 
     @property
     def noun(self) -> str:
-        """What messages call a particle."""
+        """The name of a particle in messages."""
         return "particle" if self.groups is None else "sphere"
 
     @property
@@ -420,7 +420,7 @@ class AbstractParticles(AbstractSphereInteractions):
 
 
 def limit_message(limits: dict[str, float], h: float, share: float) -> str:
-    """What is too fast for a step, by the limits of steps for each cause; empty if nothing is."""
+    """Causes that are too fast for a step, by the limits of steps for each; empty if none is."""
     cause, limit = min(limits.items(), key=lambda item: item[1])
     if abs(h) <= share * limit:
         return ""

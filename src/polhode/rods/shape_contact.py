@@ -241,7 +241,7 @@ class RodShapeContact(AbstractForce):
 
     @property
     def grip_name(self) -> GripName:
-        """What touches; friction acts on the rod."""
+        """Names of the contact and of both sides; friction acts on the rod."""
         return GripName(self.rule.name or f"{self.body.name}/{self.rod}", self.body.name, self.rod)
 
     def place(self, poses: Poses) -> EdgeSurface:

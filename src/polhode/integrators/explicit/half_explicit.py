@@ -72,6 +72,7 @@ class HalfExplicit(AbstractIntegrator):
     """
 
     kinds: ClassVar = (AbstractMechanical,)
+    has_momentary_multipliers: ClassVar = True
     one_step: ClassVar = True
     divisible: ClassVar = True
     tableau: HalfExplicitTableau = eqx.field(static=True)
@@ -158,12 +159,6 @@ class HalfExplicit(AbstractIntegrator):
         if self.projection == "position":
             return projection.onto_position(system, t + s * h, (q, v))[0]
         return projection.onto_velocity(system, t + s * h, (q, v))
-
-    def multipliers_within(
-        self, system: AbstractMechanical, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
-    ) -> Multipliers | None:
-        """Those of the accelerations there: steps may be long, and multipliers change in them."""
-        return system.multipliers_at(t + s * h, self.interpolate(system, t, h, carry0, carry1, s))
 
 
 def _embedded_solution(

@@ -23,7 +23,7 @@ from polhode.integrators.implicit._divided_differences import (
 )
 from polhode.integrators.implicit._newton import Newton, NewtonResult, solve
 from polhode.spaces.base import Point, Vector
-from polhode.systems.mechanical import AbstractMechanical, Multipliers
+from polhode.systems.mechanical import AbstractMechanical
 
 
 class Memory(NamedTuple):
@@ -85,6 +85,7 @@ class BDF(AbstractIntegrator):
     """
 
     kinds: ClassVar = (AbstractMechanical,)
+    has_momentary_multipliers: ClassVar = True
     promises: ClassVar = {"manifold": "round-off", "position": "newton", "velocity": "newton"}
 
     max_order: int = eqx.field(static=True, default=5)
@@ -193,12 +194,6 @@ class BDF(AbstractIntegrator):
         past = divided_differences(local_coordinates(space, carry1.state, memory.earlier), memory.ages)
         distances = (s - 1) * h + jnp.concatenate((jnp.zeros(1), memory.ages))
         return space.move(carry1.state, predict(past, distances, memory.used)[0])
-
-    def multipliers_within(
-        self, system: AbstractMechanical, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
-    ) -> Multipliers | None:
-        """Those of the accelerations there: steps may be long, and multipliers change in them."""
-        return system.multipliers_at(t + s * h, self.interpolate(system, t, h, carry0, carry1, s))
 
     def with_step_control(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> Carry:
         """With order 1, which needs nothing before the start but a slope."""

@@ -23,7 +23,7 @@ from polhode.linalg.blocks import apply
 from polhode.result_codes import Result
 from polhode.spaces.base import Point, Vector
 from polhode.systems.base import AbstractSystem
-from polhode.systems.mechanical import AbstractMechanical, Multipliers
+from polhode.systems.mechanical import AbstractMechanical
 
 
 class Memory(NamedTuple):
@@ -99,6 +99,7 @@ class GeneralizedAlpha(AbstractIntegrator):
     """
 
     kinds: ClassVar = (AbstractMechanical,)
+    has_momentary_multipliers: ClassVar = True
     divisible: ClassVar = True
 
     rho_inf: float = eqx.field(static=True, default=0.9)
@@ -170,9 +171,10 @@ class GeneralizedAlpha(AbstractIntegrator):
                 )
         return NonsmoothGeneralizedAlpha(max_rounds=self.max_iterations, **kept)
 
-    def for_changing_steps(self, system: AbstractMechanical) -> AbstractIntegrator:
-        """With the stabilized constraint where it is chosen automatically."""
-        if self.constraint != "automatic" or system.m == 0:
+    def for_changing_steps(self, system: AbstractSystem) -> AbstractIntegrator:
+        """With the stabilised constraint where it is chosen automatically."""
+        has_constraints = isinstance(system, AbstractMechanical) and system.m > 0
+        if self.constraint != "automatic" or not has_constraints:
             return self
         return dataclasses.replace(self, constraint="stabilized-index-2")
 
@@ -276,12 +278,6 @@ class GeneralizedAlpha(AbstractIntegrator):
         slopes = (1 - s) * carry0.memory.vdot - s * carry1.memory.vdot
         v = (1 - s) ** 2 * (1 + 2 * s) * v0 + s * s * (3 - 2 * s) * v1 + h * s * (1 - s) * slopes
         return q, v
-
-    def multipliers_within(
-        self, system: AbstractMechanical, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
-    ) -> Multipliers | None:
-        """Those of the accelerations there: steps may be long, and multipliers change in them."""
-        return system.multipliers_at(t + s * h, self.interpolate(system, t, h, carry0, carry1, s))
 
     def _perturbed_start(
         self, system: AbstractMechanical, t: Array, h: Array, state: tuple[Point, Vector], vdot: Vector
