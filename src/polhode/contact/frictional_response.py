@@ -95,7 +95,8 @@ def respond_with_friction(
     touches = motion.kinematics.gap <= scales.touch_gap(TOUCH_TOLERANCE) + way
     touching = modes.at(motion.labels).closed | touches
     free, _ = free_response.accelerations(system, t, q, v)
-    speed = scales.speeds(motion.kinematics, v, motion.slips, motion.kinematics.rows @ free + motion.bend)
+    forced = jnp.abs(motion.kinematics.rows @ free + motion.bend) + _brake(motion.kinematics.hold, free_response.own)
+    speed = scales.speeds(motion.kinematics, v, motion.slips, forced)
     impact = _impact(motion, v, free, speed, contacts_of(system).law, free_response, touching, shortest)
     after = motion.slips + jnp.einsum("kin,n->ki", motion.kinematics.rows, impact.velocity - v)
     resting = touching & (after[:, 0] <= impact.slow)
@@ -107,6 +108,11 @@ def respond_with_friction(
     velocity = stop_rows(free_response, new.held, after, impact.velocity)
     locks = touching & ~new.own & _is_locked(contacts_of(system).law, motion, free_response, speed)
     return FrictionalResponse(velocity, new, impact.impulses, motion.slips, after, locks, impact.solved & solved)
+
+
+def _brake(hold: Float[Array, " k"] | None, own: Float[Array, "k rows"]) -> Float[Array, "k rows"]:
+    """Relative accelerations by friction with a bound of its own: what it alone acts on has a speed by it."""
+    return jnp.zeros_like(own) if hold is None else jnp.maximum(hold, 0.0)[:, None] * jnp.abs(own)
 
 
 def _is_locked(law: ContactLaw, motion: ContactMotion, free_response: FreeResponse, speed: Array) -> Bool[Array, " k"]:

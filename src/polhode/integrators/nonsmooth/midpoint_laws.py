@@ -140,6 +140,9 @@ def pose_problem(
     hit = before + (0.5 + step.impact.delay / h)[:, None] * change
     factors = jnp.tile(law.tangential_restitution[:, None], (1, along.stop)).at[:, 0].set(law.restitution)
     bounced = hit.at[:, : along.stop].multiply(1 + factors)
+    # What only stops is at rest at the end, where velocities agree with the joints of the middle: those at the instant
+    # are off by their turn within half a step, and no impulse of a jam takes that up.
+    bounced = jnp.where(jammed[:, None], without, bounced)
     target = jnp.where(step.impact_rows, bounced, target)
     first_part = jnp.where(closes[:, None], step.first_part, 0.0)
     delassus = delassus_matrix(step.contacts, columns, acts)
