@@ -101,7 +101,7 @@ class LieRattle(AbstractTimeStepper):
         pressed: Bool[Array, " k"],
     ) -> tuple[Carry, StepInfo]:
         q, v = state
-        step = Departure.at(system, t, h, q, v, memory, pressed)
+        step = Departure.at(system, t, h, q, v, memory, pressed, self.tolerance)
         first = drift(step, self.max_iterations, self.tolerance)
         arrival = arrive(step, first)
         last = kick(arrival, self.max_iterations, self.tolerance)

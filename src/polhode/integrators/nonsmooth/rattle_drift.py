@@ -17,7 +17,7 @@ from polhode.integrators.nonsmooth import momentum_balance as balance
 from polhode.integrators.nonsmooth.contact_identity import ANY
 from polhode.integrators.nonsmooth.contact_record import ContactMemory
 from polhode.integrators.nonsmooth.slide_directions import against, narrow, persistent, slide
-from polhode.linalg.blocks import Matrix, scale_matrix
+from polhode.linalg.blocks import Matrix, diagonal, scale_matrix
 from polhode.spaces.base import Point, Vector
 from polhode.systems.mechanical import Multipliers
 from polhode.systems.mechanical.contact_set import ContactKinematics
@@ -68,23 +68,37 @@ class Departure(eqx.Module):
 
     @classmethod
     def at(
-        cls, system: Any, t: Array, h: Array, q: Point, v: Vector, memory: ContactMemory, pressed: Bool[Array, " k"]
+        cls,
+        system: Any,
+        t: Array,
+        h: Array,
+        q: Point,
+        v: Vector,
+        memory: ContactMemory,
+        pressed: Bool[Array, " k"],
+        tolerance: float,
     ) -> Departure:
-        """The data of a step from a state, with the memory of the step before."""
+        """The data of a step from a state, with the memory of the step before.
+
+        - `tolerance`: with which impulses were computed, relative.
+        """
         mass = system.mass(t, q)
         tangent = (*mass, *scale_matrix(system.damping(t, q, v), 0.5 * h))
         contacts = system.contact_set.kinematics(system, t, q)
         same = (contacts.feature == memory.labels) | (memory.labels == ANY)
         # What has bounced there and falls back within this step begins another impact.
         scales = Scales.of(system, q)
-        touch_gap = scales.touch_gap(CLOSED)
+        guess = jnp.where(same[:, None], memory.impulses, 0.0)
+        # The last impulses are as they are up to the tolerance, and what they keep closed moves with that.
+        moves = tolerance * scales.largest(jnp.abs(guess[:, 0]) * _inverse_masses(mass, contacts, system.n))
+        touch_gap = scales.touch_gap(CLOSED) + jnp.abs(h) * jax.lax.stop_gradient(moves)
         slow = scales.slow(STAYS, contacts, v, touch_gap / jnp.abs(h))
         leaves = contacts.rows[:, 0] @ v + contacts.drift[:, 0] > slow
         return cls(
             system, t, h, q, v, system.momentum(t, q, v), mass, tangent, system.jacobian(t, q), contacts,
             scales=scales, touch_gap=touch_gap,
             pressed=pressed & same & (contacts.gap <= touch_gap) & ~leaves,
-            guess=jnp.where(same[:, None], memory.impulses, 0.0),
+            guess=guess,
         )  # fmt: skip
 
     def norm(self, v: Vector) -> Array:
@@ -125,6 +139,12 @@ class Drift(NamedTuple):
     solved: Bool[Array, ""]
     undetermined: Bool[Array, ""]
     number: Int[Array, ""]
+
+
+def _inverse_masses(mass: Matrix, contacts: ContactKinematics, n: int) -> Float[Array, " k"]:
+    """Reciprocal masses along normals, of bodies without joints."""
+    own = diagonal(mass, n)
+    return contacts.rows[:, 0] ** 2 @ jnp.where(own > 0, 1 / jnp.where(own > 0, own, 1.0), 0.0)
 
 
 def drift(step: Departure, max_rounds: int, tolerance: float) -> Drift:
