@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode.contact.vectors import root
 from polhode.particles.laws.hertz import effective_modulus, elastic_constants, hertz_stiffness, mindlin_ratio
 from polhode.particles.laws.normal import AbstractNormal, Elastic
 from polhode.particles.laws.restitution import damping_ratio
@@ -78,12 +79,10 @@ class JKR(AbstractNormal):
         q = radius * jnp.maximum(overlap, -self.reach(radius))
         # y³ + 4qy = p²; a sum without cancellation.
         third = (4 / 3) * q
-        root = jnp.sqrt(jnp.maximum(third**3 + 0.25 * p**4, 0.0))
-        u = jnp.cbrt(0.5 * p * p + root)
+        u = jnp.cbrt(0.5 * p * p + root(third**3 + 0.25 * p**4))
         v = third / u
         y = p * p / (u * u + u * v + v * v)
-        rest = jnp.maximum(2 * p / jnp.sqrt(y) - y, 0.0)
-        s = 0.5 * (jnp.sqrt(y) + jnp.sqrt(rest))
+        s = 0.5 * (jnp.sqrt(y) + root(2 * p / jnp.sqrt(y) - y))
         return s * s
 
     def elastic(self, overlap: Array, radius: Any) -> Elastic:
