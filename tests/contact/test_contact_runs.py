@@ -61,6 +61,13 @@ def test_runs_inside_jit_are_those_outside(problem, run):
 
 
 @pytest.mark.exhaustive
+def test_runs_inside_jit_take_problems_from_outside(problem):
+    """The check of overlaps refused the tracers of a function that has no argument in the problem."""
+    end = lambda speed: speed * ph.simulate(problem, throw=False).state[1][-1]  # noqa: E731
+    np.testing.assert_allclose(jax.jit(end)(2.0), end(2.0), atol=1e-12)
+
+
+@pytest.mark.exhaustive
 def test_contacts_close_and_open_by_name():
     model = ph.Model(gravity=(0, 0, -G), units="SI")
     model.ground.add_shape(ph.shapes.Plane(name="floor"))

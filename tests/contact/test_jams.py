@@ -8,14 +8,16 @@ import pytest
 import polhode as ph
 
 
-def lever(friction: float, formulation: str) -> ph.Problem:
-    """A rod that hangs 20° from upright, hinged so low that its tip runs into the floor on its way down."""
+def lever(friction: float, formulation: str, gap: float = 0.0) -> ph.Problem:
+    """A rod that hangs 20° from upright, hinged so low that its tip runs into the floor on its way down.
+
+    It begins when it has this gap.
+    """
     tilt, length = np.deg2rad(20.0), 1.0
     model = ph.Model(gravity=(0, 0, -9.81), units="SI")
     model.ground.add_shape(ph.shapes.Plane(name="floor"))
-    # The ball just touches the floor.
-    height = length * np.cos(tilt) + 0.01
-    tip = np.array([length * np.sin(tilt), 0, 0.01])
+    height = length * np.cos(tilt) + 0.01 + gap
+    tip = np.array([length * np.sin(tilt), 0, 0.01 + gap])
     ball = model.add_body(
         mass=1.0, inertia=(0.1, 0.1, 0.1), position=tip, shape=ph.shapes.Sphere(0.01), name="ball",
         angular_velocity=(0, 1.0, 0), velocity=np.cross((0, 1.0, 0), tip - (0, 0, height)),
@@ -34,6 +36,17 @@ def test_a_lever_that_friction_jams_stops_dead(formulation):
     after = rate[np.argmax(rate * rate[0] < 0)]
     assert after == pytest.approx(-0.5 * rate[0], rel=0.02)
     assert np.max(np.abs(spin(jams)[3:])) < 1e-9
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("formulation", ["minimal", "SO3xR3"])
+def test_a_lever_jams_wherever_in_a_step_it_arrives(formulation):
+    """Runs in redundant coordinates ended by `contact_unsolved`, as velocities at the impact agreed with no joint."""
+    for gap in (1e-4, 2e-3, 2.13e-3, 2.77e-3):
+        ball = ph.simulate(lever(0.5, formulation, gap)).bodies["ball"]
+        assert np.max(np.abs(np.asarray(ball.angular_velocity)[-50:])) < 1e-12
+        # It has entered by what it turned within the step of the impact at most.
+        assert np.asarray(ball.position)[-1, 2] == pytest.approx(0.01, abs=2e-6)
 
 
 @pytest.mark.exhaustive

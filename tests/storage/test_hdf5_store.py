@@ -450,13 +450,13 @@ def test_the_command_takes_such_files(tmp_path):
 KILLED = """
 import sys
 import polhode as ph
-ph.simulate(ph.problems.get("heavy-top"), "rkmk4", h=1e-6, t1=3.0, store=sys.argv[1], save_every=50)
+ph.simulate(ph.problems.get("heavy-top"), "rkmk4", h=1e-6, t1=6.0, store=sys.argv[1], save_every=50)
 """
 
 
 @pytest.fixture(scope="module")
 def long_run():
-    return ph.simulate(TOP["problem"], "rkmk4", h=1e-6, t1=3.0, save_every=50)
+    return ph.simulate(TOP["problem"], "rkmk4", h=1e-6, t1=6.0, save_every=50)
 
 
 @pytest.mark.exhaustive

@@ -12,6 +12,7 @@ from polhode import checks
 from polhode.compiler.numpy.eager import eager_numpy
 from polhode.contact.contact_problem import ContactProblem, is_paradoxical
 from polhode.contact.distances import APART
+from polhode.jax_context import outside_trace
 from polhode.linalg.blocks import to_dense
 from polhode.systems.base import State
 from polhode.systems.mechanical.abstract import START_TOLERANCE
@@ -29,14 +30,15 @@ def check_start(system: Any, state: State) -> None:
     (q, _) = state
     if not checks.is_concrete(system, state):
         return
-    depths = _depths(system.joint_contacts, system, q)
-    if depths:
-        beyond = ", ".join(f"{name} by {depth:.3g}" for name, depth in [*depths.items()][:_MOST_NAMES])
+    # Also where a function under `jax.jit` simulates a system from outside it.
+    with outside_trace():
+        stops, depths = (_depths(contacts, system, q) for contacts in (system.joint_contacts, system.shape_contacts))
+    if stops:
+        beyond = ", ".join(f"{name} by {depth:.3g}" for name, depth in [*stops.items()][:_MOST_NAMES])
         raise ValueError(
             f"Coordinates start beyond rigid stops: {beyond}. Start within the limits, or give the stops a "
             "`stiffness`, with which they are elastic."
         )
-    depths = _depths(system.shape_contacts, system, q)
     if not depths:
         return
     names = sorted(depths, key=lambda name: -depths[name])
