@@ -19,8 +19,8 @@ FAILED = 1e-8
 """The same above which a step has failed after all rounds."""
 
 RUNS_AWAY = 10.0
-"""The same above which friction along a direction feeds what presses it, so that the round counts as unsolved: laws that
-take energy change no velocity by more than twice what there is."""
+"""The same above which friction along a direction feeds what presses it, so that the round counts as unsolved: laws
+that take energy change no velocity by more than twice what there is."""
 
 FREE_ROUNDS = 4
 STEADY_ROUNDS = 12
