@@ -35,7 +35,8 @@ def test_a_lever_that_friction_jams_stops_dead(formulation):
     rate = spin(bounces)
     after = rate[np.argmax(rate * rate[0] < 0)]
     assert after == pytest.approx(-0.5 * rate[0], rel=0.02)
-    assert np.max(np.abs(spin(jams)[3:])) < 1e-9
+    # The load of the step of the impact opens the gap by its way, which the next one closes.
+    assert np.max(np.abs(spin(jams)[4:])) < 1e-12
 
 
 @pytest.mark.exhaustive
