@@ -212,6 +212,7 @@ def pushed(times, forces, h, **how):
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(("count", "save_every"), [(12, 1), (100, 1), (100, 5)])
+@pytest.mark.exhaustive
 def test_kinks_of_loads_between_frames_are_no_drift_and_impulses_that_steps_miss_are(count, save_every):
     rng = np.random.default_rng(count)
     times = np.array([0.0, *np.sort(rng.uniform(0, 2, count)), 2.0])

@@ -34,6 +34,7 @@ def test_reverse_and_forward_agree_with_differences_of_the_held_step_sequence():
     np.testing.assert_allclose(forward, reverse, rtol=1e-12)
 
 
+@pytest.mark.exhaustive
 def test_gradient_is_finite_at_zero_rotation_and_zero_velocity():
     problem = ph.problems.get("heavy-top", formulation="SO3")
 

@@ -145,6 +145,7 @@ def test_room_is_for_what_closes_first(make):
     np.testing.assert_allclose(run.bodies["near"].position[:, 2], 0.101, atol=1e-12)
 
 
+@pytest.mark.exhaustive
 def test_more_contacts_than_there_is_room_for_end_the_run():
     run = ph.simulate(feet(1), throw=False)
     assert run.stats["result"] == Result.too_many_contacts

@@ -435,6 +435,7 @@ def shifts(at, d, eps):
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("friction", [0.5, 0.2, 0.0])
+@pytest.mark.exhaustive
 def test_derivatives_of_sums_of_undetermined_impulses(friction):
     """The sum of the forces of a block: m g cos α, and friction, with respect to the coefficient and the weight."""
     problem, h = block_on_incline(friction, np.radians(20))

@@ -159,6 +159,7 @@ def test_bodies_slide_over_triangles_as_on_a_plane(ground: str, name: str) -> No
 
 
 @pytest.mark.parametrize("name", ["box", pytest.param("cylinder", marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
 def test_bodies_larger_than_a_cube_of_triangles_rest_on_it(name: str) -> None:
     """Its walls and its other face lie far within their extent, which is no overlap of those."""
     body = ph.shapes.Box((2.0, 1.5, 0.4)) if name == "box" else ph.shapes.Cylinder(1.0, 0.4)

@@ -78,6 +78,7 @@ def test_forces_are_those_of_the_lagrangian(name, options):
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["S3xR3", "SE3"])
 @pytest.mark.parametrize("options", [{}, {"frame": "root", "damping": 0.01}], ids=["mean", "root"])
+@pytest.mark.exhaustive
 def test_tangents_are_derivatives(name, options):
     form = FloatingFrame(formulations.get(name), part(**options).modal)
     q, v, wrench = somewhere(form)

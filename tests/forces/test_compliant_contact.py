@@ -184,6 +184,7 @@ def test_block_on_an_incline_creeps_as_the_docstring_says() -> None:
         ph.simulate(model.problem(t1=0.01, h=5e-3, integrator="rkmk4"))
 
 
+@pytest.mark.exhaustive
 def test_ball_slides_then_rolls_at_five_sevenths() -> None:
     stiffness = 1e6
     model = ph.Model(gravity=(0, 0, -G))

@@ -182,6 +182,7 @@ def differences(found, wanted) -> list[str]:
 
 
 @pytest.mark.parametrize("batches", [3, 2], ids=["finished", "cut off"])
+@pytest.mark.exhaustive
 def test_no_damage_of_an_ensemble_is_silent(tries, tmp_path, batches):
     by_hand.write(tmp_path / "whole.zarr")
     by_hand.write(tmp_path / "other.zarr", shift=0.5, most=batches)

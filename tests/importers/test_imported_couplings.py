@@ -241,6 +241,7 @@ CURVES = [
 
 
 @pytest.mark.parametrize("curve", CURVES)
+@pytest.mark.exhaustive
 def test_curved_couplings_and_any_ratio_are_carried(tmp_path, curve):
     """The velocity and acceleration of the follower are those of its polynomial."""
     imported = ph.load_model(GEARED.format(curve), positions={"first": 0.4}, velocities={"first": 0.9})

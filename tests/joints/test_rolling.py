@@ -102,6 +102,7 @@ def test_a_disc_keeps_its_lean_and_goes_round_in_a_circle():
 @pytest.mark.parametrize(
     "method", [pytest.param("herk3", marks=slow), "generalized-alpha", pytest.param("eml", marks=slow)]
 )
+@pytest.mark.exhaustive
 def test_an_upright_disc_rolls_straight(method):
     start = np.array([math.pi / 2, 0.0, 0.0, 0.0, 0.0, -3.0, 0.0, 0.0, DISC.r])
     solution = run(DISC.model(start), method, 0.05)

@@ -131,6 +131,7 @@ FORCES: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("force", FORCES)
 @pytest.mark.parametrize("formulation", ["SO3xR3", pytest.param("minimal", marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
 def test_forces_beyond_half_a_turn(force: str, formulation: str) -> None:
     """5(1 - cos 2t) goes up to 10 rad and back; folded angles would never come back so."""
     model, axle = wheel(0.0)
@@ -157,6 +158,7 @@ MOTORS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize(
     "force", [pytest.param(f, marks=() if f in ("spring", "servo") else pytest.mark.exhaustive) for f in FORCES]
 )
+@pytest.mark.exhaustive
 def test_a_step_of_more_than_half_a_turn_is_no_success_where_a_force_reads_the_angle(force: str) -> None:
     run = _spin_run(force, "SO3xR3", integrator="rkmk4")
     assert run.stats["result"] is ph.Result.half_turn_passed

@@ -201,6 +201,7 @@ def test_what_one_would_try_first_comes_first():
     assert [row.name for row in rows].index("herk1") < [row.name for row in rows].index("rkmk6")
 
 
+@pytest.mark.exhaustive
 def test_of_damped_motions_no_method_keeps_the_energy():
     rows = ph.integrators.suited(problem(tree(damping=3.0), "minimal"))
     assert not [row for row in rows if "energy" in row.why]

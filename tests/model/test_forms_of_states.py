@@ -72,6 +72,7 @@ def test_states_of_another_form_are_not_taken_for_positions_and_velocities(metho
     )
 
 
+@pytest.mark.exhaustive
 def test_rows_of_outputs_are_in_the_order_of_the_model_in_any_coordinates():
     for formulation in ("minimal", "SO3xR3"):
         model = ph.Model()

@@ -23,6 +23,7 @@ def _ring(**options):
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("n", [1, 2, 50, 700])
+@pytest.mark.exhaustive
 def test_neighbours_are_those_of_all_pairs(n):
     rng = np.random.default_rng(n)
     x = rng.uniform(-3, 4, (n, 3)) * np.array([1.0, 0.3, 2.0])
@@ -367,6 +368,7 @@ def test_the_estimated_frequency_of_a_contact_is_that_of_its_deepest_point():
     np.testing.assert_allclose(system.contact_frequency(state.v), np.sqrt(slope / 1.0), rtol=1e-3)
 
 
+@pytest.mark.exhaustive
 def test_who_flies_through_a_wall_is_lost():
     x = np.array([[0.0, 0, 0]])
     system = pt.Particles(1.0, 0.1, 1.0, x, walls=(pt.Box((-10,) * 3, (10,) * 3),), wall_contact=100.0)

@@ -10,6 +10,7 @@ from polhode.particles.neighbours import Period, search
 from polhode.spaces.component_arrays import columns
 
 
+@pytest.mark.exhaustive
 def test_no_pair_is_missed():
     """Against all pairs, with one, two, three and many cells along axes that repeat or are open."""
     rng = np.random.default_rng(1)

@@ -106,6 +106,7 @@ def catenary(length: float, span: float, n: int) -> np.ndarray:
     return np.stack((a * np.arcsinh(s / a), np.hypot(a, s) - np.hypot(a, 0.5 * length)), axis=1)
 
 
+@pytest.mark.exhaustive
 def test_references_are_those_of_independent_solutions() -> None:
     for load in (1.0, 2.0, 5.0, 10.0):
         towards, across = elastica(load)

@@ -53,6 +53,7 @@ def same(whole, *parts):
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("every", [1, None])
+@pytest.mark.exhaustive
 def test_an_event_at_the_end_of_a_part_comes_in_the_next(every, tmp_path):
     def run(**options: Any):
         return ph.simulate(BALL, "rkmk4", t1=options.pop("t1", 1.0), save_every=every, events=hit(), **options)

@@ -80,6 +80,7 @@ def test_a_run_with_events_continues_where_it_was_interrupted(tmp_path, steps, m
     same(whole, ph.load(tmp_path / "part"))
 
 
+@pytest.mark.exhaustive
 def test_a_stored_run_with_events_is_extended(tmp_path):
     long = ph.simulate(SYSTEM, "rkmk54", t1=12.0, h=0.05, **START)
     ph.simulate(SYSTEM, "rkmk54", t1=7.0, h=0.05, store=tmp_path / "run", **START)

@@ -82,6 +82,7 @@ def test_runs_with_events_have_the_same():
         pytest.param(jax.jacfwd, id="forward", marks=pytest.mark.exhaustive),
     ],
 )
+@pytest.mark.exhaustive
 def test_derivatives_are_those_of_the_multipliers_within_steps(derivative):
     weights = jnp.asarray(np.random.default_rng(3).normal(size=(len(INSTANTS), 5)))
 

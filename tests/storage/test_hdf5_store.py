@@ -66,6 +66,7 @@ def written(path: Path, frames, size: int = 50, **how: Any) -> None:
         store.release()
 
 
+@pytest.mark.exhaustive
 def test_runs_have_the_bytes_of_zarr_stores_and_go_on_to_the_same(tmp_path):
     file, folder = tmp_path / "run.h5", tmp_path / "run.zarr"
     runs = [ph.simulate(**TOP, t1=0.1, store=path) for path in (file, folder)]
