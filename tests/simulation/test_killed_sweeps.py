@@ -40,6 +40,18 @@ finally:
 TESTS = Path(__file__).parents[1]
 
 
+def measure_sweep(path: Path) -> float:
+    """How many seconds a sweep takes here that nobody kills."""
+    path.parent.mkdir()
+    command = [sys.executable, "-c", SWEEP, str(path), "begin", str(TESTS)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as sweep:
+        assert sweep.stdout is not None
+        assert sweep.stdout.readline() == "begins\n"
+        start = time.monotonic()
+        assert sweep.stdout.readline() == "ended\n"
+        return time.monotonic() - start
+
+
 def kill_sweep(path: Path, how: str, number: int, after: float) -> None:
     """A sweep that gets a signal so many seconds after it began."""
     command = [sys.executable, "-c", SWEEP, str(path), how, str(TESTS)]
@@ -58,10 +70,11 @@ def kill_sweep(path: Path, how: str, number: int, after: float) -> None:
 def test_killed_sweeps_leave_what_continues_to_the_same_bytes(number, tmp_path, request):
     random = np.random.default_rng((request.config.getoption("--fuzz-seed"), int(number)))
     expected, reached = None, []
+    whole = measure_sweep(tmp_path / "whole" / "sweep.zarr")
     for k in range(10):
         path = tmp_path / f"{k}" / "sweep.zarr"
         path.parent.mkdir()
-        kill_sweep(path, "begin", number, random.uniform(0, 0.25))
+        kill_sweep(path, "begin", number, random.uniform(0, whole))
         if expected is None:
             expected = ph.load_ensemble(path.with_name("first.zarr")).load()
         if path.exists():
@@ -70,7 +83,7 @@ def test_killed_sweeps_leave_what_continues_to_the_same_bytes(number, tmp_path, 
             reached.append(int(ran.sum()))
             for name in ("outputs.positions", "state"):
                 assert result[name].values[ran].tobytes() == expected[name].values[ran].tobytes()
-        kill_sweep(path, "resume", number, random.uniform(0, 0.1))
+        kill_sweep(path, "resume", number, random.uniform(0, 0.4 * whole))
         subprocess.run(
             [sys.executable, "-c", SWEEP, str(path), "resume", str(TESTS)], check=True, stdout=subprocess.DEVNULL
         )
