@@ -45,7 +45,7 @@ format: $(VENV)/.installed-tests
 	$(BIN)/ruff format .
 
 types: $(VENV)/.installed-tests
-	$(BIN)/pyright
+	$(BIN)/pyrefly check
 
 # Compiled by XLA with little effort, which most of the time of these goes into; `verify` compiles as users' runs do.
 # One process runs all tests of a file, which share fixtures and programs.

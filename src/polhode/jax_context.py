@@ -8,7 +8,7 @@ import os
 import sys
 import types
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -58,7 +58,7 @@ except ImportError:
 _IS_FORKED = False
 
 
-class EvaluatingTrace(Trace):  # pyright: ignore[reportGeneralTypeIssues]
+class EvaluatingTrace(Trace):
     """A trace that evaluates operations at once, as JAX does outside its transformations."""
 
     __slots__ = ()
@@ -109,7 +109,7 @@ def _evaluates(trace: Any) -> bool:
 
 
 @contextlib.contextmanager
-def known_values_by(trace: EvaluatingTrace) -> Iterator[None]:
+def known_values_by(trace: EvaluatingTrace) -> Generator[None]:
     """Context in which that trace evaluates known values under `jax.grad` and the like: in `in_reverse_mode`."""
     derivative_trace: Any = trace_ctx.trace
     before = derivative_trace.parent_trace
@@ -146,7 +146,7 @@ def refuse_as_array(kind: type, refuse: Callable[[Any], Any]) -> None:
 
 
 @contextlib.contextmanager
-def relaxed_gc() -> Iterator[None]:
+def relaxed_gc() -> Generator[None]:
     """Context in which Python's cyclic garbage collection runs rarely.
 
     A program under construction is up to a million small objects, hardly any of them garbage: collection would take a

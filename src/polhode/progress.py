@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 
 ProgressCallback = Callable[[int, int], None]
 """Called with the number of finished items and the number of all items."""
 
 
 @contextlib.contextmanager
-def progress_bar(show: bool, name: str) -> Iterator[ProgressCallback | None]:
+def progress_bar(show: bool, name: str) -> Generator[ProgressCallback | None]:
     """The callback of a progress bar on standard error, or None unless `show`."""
     if not show:
         yield None

@@ -6,12 +6,12 @@ import contextlib
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 
 @contextlib.contextmanager
-def replacement(path: Path) -> Iterator[Path]:
+def replacement(path: Path) -> Generator[Path]:
     """Context with a temporary path beside a file, which replaces the file at the end if nothing failed.
 
     The path has the same suffix. A link stays a link, to the new content; a pipe or device is written directly.

@@ -74,7 +74,7 @@ def test_the_first_forces_are_those_of_the_start():
 class Pairs(AbstractContactSet):
     """Pairs of four slots each, of which nothing but their numbers matters."""
 
-    law: ContactLaw = None  # type: ignore[assignment]
+    law: ContactLaw = None
     count: int = 16
 
     @property
@@ -91,7 +91,7 @@ class Pairs(AbstractContactSet):
         """Such contacts in a step."""
         zero, k = jnp.zeros((len(feature), 3)), len(feature)
         kinematics = ContactKinematics(gap + zero[:, 0], zero[:, :, None], zero, jnp.asarray(feature, jnp.int32))
-        return PresentContacts(kinematics, None, number if number is None else jnp.asarray(number), zero[0, 0] + k)  # type: ignore[arg-type]
+        return PresentContacts(kinematics, None, number if number is None else jnp.asarray(number), zero[0, 0] + k)
 
 
 @pytest.mark.exhaustive

@@ -37,7 +37,7 @@ def stick_and_slip(end: float) -> tuple[float, float]:
         def stops(s: float, y: Any, t: float = t) -> float:
             return y[1] - 1e-12 if s > t + 1e-5 else 1.0
 
-        stops.terminal, stops.direction = True, -1  # type: ignore[attr-defined]
+        stops.terminal, stops.direction = True, -1
         move = lambda s, y: [y[1], RATE * s - STIFFNESS * y[0] - friction(y[1])]  # noqa: E731
         run = solve_ivp(move, (t, end), [x, 1e-9], method="DOP853", rtol=1e-11, atol=1e-12, events=stops)
         t, (x, speed) = run.t[-1], run.y[:, -1]

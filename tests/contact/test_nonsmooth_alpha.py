@@ -57,7 +57,7 @@ def hop(k: float, d: float, t1: float) -> np.ndarray:
         return k * (1.0 - y[0]) - d * y[2] + G
 
     for event in (lands, lifts):
-        event.terminal, event.direction = True, -1  # pyright: ignore[reportFunctionMemberAccess]
+        event.terminal, event.direction = True, -1
     t, y, flies = 0.0, np.array([1.1, 0.1, -1.0, -1.0]), True
     while t < t1:
         end = solve_ivp(

@@ -278,5 +278,5 @@ def test_bad_input_is_explained():
     with pytest.raises(ValueError, match="got the class SO3"):
         run("symplectic", 0.1, 1.0, Hamiltonian(SO3(), SO3), START)
     with pytest.raises(ValueError, match="`trivialisation` must be"):
-        LiePoisson(SO3(), lambda mu: mu @ mu, "middle")  # pyright: ignore[reportArgumentType]
+        LiePoisson(SO3(), lambda mu: mu @ mu, "middle")
     assert isinstance(TUMBLING.state_space, Cotangent)

@@ -58,7 +58,7 @@ def test_a_name_that_is_no_word_is_refused() -> None:
     for _ in range(3000):
         deep = [deep]
     with pytest.raises(ValueError, match="`name` must be a word"):
-        model.add(ph.joints.RotorInertia(hinge, 0.4, name=deep))  # pyright: ignore[reportArgumentType]
+        model.add(ph.joints.RotorInertia(hinge, 0.4, name=deep))
 
 
 @pytest.mark.parametrize(
@@ -98,4 +98,4 @@ def test_bad_rotors_are_refused() -> None:
     with pytest.raises(ValueError, match="`inertia` must be greater than zero"):
         ph.joints.RotorInertia(hinge, 0.0)
     with pytest.raises(ValueError, match="must be a joint with a free coordinate"):
-        ph.joints.RotorInertia(model.ground, 1.0)  # pyright: ignore[reportArgumentType]
+        ph.joints.RotorInertia(model.ground, 1.0)

@@ -137,7 +137,7 @@ def test_what_devices_read_is_what_they_are_sent(count):
     size = 7
     tables = [rng.integers(0, count * size, (k, count * width)) for k, width in ((3, size), (2, 4))]
     tables[0][:, :size] %= size
-    plan, found = halo(SimpleNamespace(size=count), size, *tables)  # type: ignore
+    plan, found = halo(SimpleNamespace(size=count), size, *tables)
     items = np.arange(count * size).reshape(count, size)
     seen = [list(own) for own in items]
     for send, route in zip(plan.sends, plan.routes, strict=True):

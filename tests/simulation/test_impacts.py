@@ -163,7 +163,7 @@ def test_wrong_stops_are_explained():
         with pytest.raises(ValueError, match=message):
             events.stop(elbow, **options)
     with pytest.raises(ValueError, match="must be a joint"):
-        events.stop("elbow", lower=0.0)  # pyright: ignore[reportArgumentType]
+        events.stop("elbow", lower=0.0)
 
 
 def test_impacts_are_refused_in_runs_back_in_time():

@@ -81,7 +81,7 @@ def import_model(path: str, settings: dict[str, Any], command_options: ModelOpti
             raise ValueError(f"`--set {key}=…` must be true or false, got {short_repr(options[key])}.")
     if command_options.mesh_path:
         options["mesh_paths"] = [*_folders(options.get("mesh_paths")), *command_options.mesh_path]
-    values: dict[str, dict[str, Any]] = {"positions": {}, "velocities": {}}
+    values: dict[str, Any] = {"positions": {}, "velocities": {}}
     for key in settings.keys() - options.keys():
         joint, dot, part = key.rpartition(".")
         of_velocity = bool(dot) and part == "velocity"

@@ -6,7 +6,7 @@ import contextlib
 import json
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -59,7 +59,7 @@ def format_warning(message: Any, category: type[Warning], filename: str, lineno:
 
 
 @contextlib.contextmanager
-def status_line(text: str, show: bool) -> Iterator[None]:
+def status_line(text: str, show: bool) -> Generator[None]:
     """Shows a status line on standard error within the context, if that is a terminal."""
     if not show or not sys.stderr.isatty():
         yield
@@ -82,7 +82,7 @@ def emit(value: Any) -> None:
 
 
 @contextlib.contextmanager
-def usage_errors() -> Iterator[None]:
+def usage_errors() -> Generator[None]:
     """Turns a ValueError, which the library raises for wrong input, into exit status 2."""
     try:
         yield
@@ -91,7 +91,7 @@ def usage_errors() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def interruptions_reported() -> Iterator[None]:
+def interruptions_reported() -> Generator[None]:
     """Suppresses warnings of interrupted runs, which the command reports itself."""
     import polhode as ph
 
@@ -101,7 +101,7 @@ def interruptions_reported() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def file_errors() -> Iterator[None]:
+def file_errors() -> Generator[None]:
     """Turns an OSError, also of damaged, missing and full stores, into exit status 1.
 
     An occupied place is wrong usage, with status 2 like a ValueError.

@@ -100,7 +100,7 @@ def run(
             _announce(initial_value_problem, _method_text(named, options), step, rtol, t1)
             models.explain(initial_value_problem, method=integrator is None and rtol is None)
         replaces = out is not None and is_run(out)
-        how = {"h": step, "rtol": rtol, "atol": atol, "t1": t1, "save_every": save_every}
+        how: dict[str, Any] = {"h": step, "rtol": rtol, "atol": atol, "t1": t1, "save_every": save_every}
         how |= {"breakpoints": breakpoint_ or (), "when_full": when_full, "estimate_error": estimate_error}
         progress = not quiet and sys.stderr.isatty()
         outcome = carry_out(

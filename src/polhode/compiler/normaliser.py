@@ -101,8 +101,9 @@ class AbstractNormaliser(abc.ABC):
 
     def _atoms(self, atoms: Sequence[Any]) -> list[Any]:
         """Variables, and constants in place of literals."""
+        # JAX types the values of literals as those of any kind, but they are arrays.
         return [
-            self.constant(np.asarray(x.val, x.aval.dtype))  # pyright: ignore[reportAttributeAccessIssue]
+            self.constant(np.asarray(x.val, x.aval.dtype))  # pyrefly: ignore[missing-attribute]
             if isinstance(x, core.Literal)
             else x
             for x in atoms

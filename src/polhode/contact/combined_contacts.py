@@ -97,7 +97,8 @@ class CombinedContacts(AbstractContactSet):
         pairs = zip((self.first, self.second), self._split(present), strict=True)
         one, other = (part.ahead(system, t, q, v, own) for part, own in pairs)
         slips = _join_rows(one.slips, other.slips)
-        joined = jax.tree.map(lambda *x: jnp.concatenate(x), one._replace(slips=()), other._replace(slips=()))
+        none: Any = ()
+        joined = jax.tree.map(lambda *x: jnp.concatenate(x), one._replace(slips=none), other._replace(slips=none))
         return joined._replace(slips=slips)
 
     @property

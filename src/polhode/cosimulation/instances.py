@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, final
 
@@ -98,7 +98,7 @@ class AbstractInstance(abc.ABC):
         """Makes the steps."""
 
     @contextmanager
-    def _errors(self, where: str) -> Iterator[None]:
+    def _errors(self, where: str) -> Generator[None]:
         """Failures of calls as `UnitError`."""
         from fmpy.fmi1 import FMICallException
 
@@ -194,7 +194,7 @@ class _ConstantInputs:
 
 
 @contextmanager
-def instance_of(unit: Unit) -> Iterator[AbstractInstance]:
+def instance_of(unit: Unit) -> Generator[AbstractInstance]:
     """An instance of a unit, which is freed at the end, with the folder of its files."""
     fmpy = require_fmpy()
     from fmpy.simulation import instantiate_fmu

@@ -48,7 +48,7 @@ class ElasticPair(AbstractForceElement):
     scale: Float[Array, ""]
 
     @property
-    def conservative(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def conservative(self) -> bool:
         """Whether contact points move smoothly, so that energy is kept; of other shapes they jump between features."""
         shapes = (self.first, self.second)
         others = [shape for shape in shapes if not isinstance(shape, Plane)]

@@ -36,7 +36,7 @@ class AbstractUserEnergy(AbstractPotentialElement):
     of_pair: bool = eqx.field(static=True, default=False)
 
     @property
-    def relative(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def relative(self) -> bool:
         """Whether the potential depends on the relative pose of two nodes only."""
         return self.of_pair
 

@@ -13,7 +13,6 @@ from polhode.contact.shapes import AbstractShape
 from polhode.contact.shapes.shape import Pose
 from polhode.importers.compiled_meshes import HeightField
 from polhode.importers.construction import Construction
-from polhode.importers.mesh_files import UnreadableFile
 from polhode.multibody.bodies import Body
 from polhode.viewing.scene.mesh import AbstractMesh
 from polhode.viewing.scene.robot_appearance import Shape
@@ -63,7 +62,7 @@ def read_collisions(
         number = counts[drawn.link]
         try:
             shape = convert(drawn, drawn.link if number == 1 else f"{drawn.link}-{number}", usable)
-        except (ValueError, UnreadableFile) as error:
+        except ValueError as error:
             unused.append(f"{drawn.link}: {str(error).rstrip('.')}")
             continue
         usable.append(CollisionShape(bodies[drawn.body], drawn.link, shape, geom, is_simplified(drawn)))

@@ -36,7 +36,7 @@ def expand_text(text: str) -> str:
 
 def _package(otherwise: str) -> Any:
     try:
-        import xacro  # pyright: ignore[reportMissingImports]
+        import xacro  # pyrefly: ignore[missing-import]
     except ModuleNotFoundError as error:
         raise ValueError(f"{otherwise.rstrip('.')}. With the package (pip install xacro) that is done here.") from error
     return xacro

@@ -207,7 +207,7 @@ def _check_value(name: str, option: str, value: Any, kind: Any) -> None:
 def _fits(value: Any, kind: Any) -> bool:
     if typing.get_origin(kind) is Literal:
         return isinstance(value, str) and value in typing.get_args(kind)
-    numbers = {int: int | np.integer, float: int | float | np.integer | np.floating}
+    numbers: dict[Any, Any] = {int: int | np.integer, float: int | float | np.integer | np.floating}
     if kind in numbers:
         return isinstance(value, numbers[kind]) and not isinstance(value, bool)
     return isinstance(value, kind)

@@ -56,7 +56,8 @@ class Angle(AbstractRelativeCoordinate):
 
     def angles(self, nodes: Sequence[int] | None = None) -> tuple[PlacedAngle, ...]:
         first, second = (0, 1) if nodes is None else nodes
-        return (PlacedAngle(self, first, second),)
+        # JAX types what it compiles as attributes, not as methods.
+        return (PlacedAngle(self, first, second),)  # pyrefly: ignore[bad-argument-type]
 
     @jax.jit
     def difference(self, poses: Poses, target: Any) -> Scalar:

@@ -55,7 +55,8 @@ class Blocks(eqx.Module):
     def zeros(cls, rows: Indices, cols: Indices) -> Blocks:
         """Zero blocks, for their pattern."""
         (n, r), c = rows.numbers.shape, cols.numbers.shape[1]
-        return cls(np.zeros((n, r, c)), rows, cols)  # type: ignore[arg-type]
+        values: Any = np.zeros((n, r, c))
+        return cls(values, rows, cols)
 
     def times(self, factor: Any) -> Blocks:
         """The blocks multiplied by a number."""

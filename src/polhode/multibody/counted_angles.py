@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -94,8 +95,8 @@ class TurnCounter(eqx.Module):
         name = self.names[number]
         return 1.0 if name is None else name.sign
 
-    def _each(self, function: object, *stacked: object) -> Float[Array, " k"]:
-        return map_rows(function, None, *stacked, loop=self.count > _LOOP_ABOVE)  # pyright: ignore[reportArgumentType]
+    def _each(self, function: Callable[..., Any], *stacked: object) -> Float[Array, " k"]:
+        return map_rows(function, None, *stacked, loop=self.count > _LOOP_ABOVE)
 
     def _poses(self, motion: Motion) -> tuple[Pose, Pose]:
         return self._rows(motion.poses)

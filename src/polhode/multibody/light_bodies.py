@@ -73,4 +73,4 @@ def with_pivoting_solver(system: System, t: float, state: State) -> System:
     if not is_inaccurate(system, t, state):
         return system
     assert isinstance(system, MultibodySystem)
-    return dataclasses.replace(system, solver=library_solver(system.n, system.m))  # pyright: ignore[reportReturnType]
+    return dataclasses.replace(system, solver=library_solver(system.n, system.m))

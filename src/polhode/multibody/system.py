@@ -83,7 +83,7 @@ class MultibodySystem(AbstractMultibodySystem, Generic[Coordinates]):
     kind_name: ClassVar = "multibody system"
 
     mechanism: Mechanism
-    coordinates: Coordinates  # pyright: ignore[reportIncompatibleVariableOverride]
+    coordinates: Coordinates
     labels: tuple[str, ...] = eqx.field(static=True)
     redundant: tuple[tuple[str, tuple[int, ...]], ...] = eqx.field(static=True)
     complete: MultibodySystem[Coordinates] | None

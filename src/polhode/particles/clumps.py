@@ -128,7 +128,7 @@ class Clumps(AbstractSeparable):
         return self.spheres.has_history
 
     @property
-    def states(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def states(self) -> Any:
         return GrainStates if self.has_history else BodyStates
 
     @property
@@ -268,7 +268,9 @@ class Clumps(AbstractSeparable):
         return self.spheres.contact_network(self.sphere_states(jax.tree.map(jnp.asarray, state)))
 
     def potential_energy(self, state: State) -> Float[Array, ""]:
-        return sum(value for name, value in self.energies(state).items() if name not in ("translation", "rotation"))  # type: ignore
+        kinetic = ("translation", "rotation")
+        total: Any = sum(value for name, value in self.energies(state).items() if name not in kinetic)
+        return total
 
     @property
     def kept_momenta(self) -> tuple[str, ...]:
@@ -278,7 +280,7 @@ class Clumps(AbstractSeparable):
 
     def outputs(self) -> dict[str, Observable]:
         of = self.spheres
-        observables = {
+        observables: dict[str, Any] = {
             "positions": lambda t, s: s[0],
             "quaternions": lambda t, s: self.attitudes(s),
             "angular_velocities": lambda t, s: s[3],

@@ -288,7 +288,9 @@ class AbstractParticles(AbstractSphereInteractions):
         return total
 
     def potential_energy(self, state: State) -> Float[Array, ""]:
-        return sum(value for name, value in self.energies(state).items() if name not in ("translation", "rotation"))  # type: ignore
+        kinetic = ("translation", "rotation")
+        total: Any = sum(value for name, value in self.energies(state).items() if name not in kinetic)
+        return total
 
     @property
     def conservative(self) -> bool:
@@ -305,7 +307,7 @@ class AbstractParticles(AbstractSphereInteractions):
         return ("linear_momentum", "spin" if self.shear == "literal" else "angular_momentum")
 
     def outputs(self) -> dict[str, Observable]:
-        observables = {
+        observables: dict[str, Any] = {
             "positions": lambda t, s: self.of_particles(s[0]),
             "angular_velocities": lambda t, s: self.of_particles(s[3]),
             "energies": lambda t, s: self.energies(s),

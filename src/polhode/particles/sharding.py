@@ -80,7 +80,7 @@ class ShardedParticles(AbstractParticles):
         return self.state_type(*parts, *whole, *state[5:])
 
     @property
-    def states(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def states(self) -> Any:
         # Runs build states from plain arrays and from results of steps; both are placed on devices here.
         sharding = NamedSharding(self.mesh, _FIRST)
         on_devices = lambda a: jax.lax.with_sharding_constraint(jnp.asarray(a), sharding)  # noqa: E731
@@ -235,7 +235,7 @@ def _shard(system: Particles, new: _Numbers, mesh: Mesh) -> ShardedParticles:
         return np.append(np.asarray(a), np.asarray(padding, a.dtype))[new.bonds]
 
     per, limits = system.per_bond, system.limits
-    without = Constants(0.0, 0.0, 0.0, 1.0, (0.0,) * 3)  # type: ignore
+    without = Constants._make((0.0, 0.0, 0.0, 1.0, (0.0,) * 3))
     of_slots = {name: jax.tree.map(at_slots, getattr(system, name)) for name in _OF_SLOTS}
     fields = {
         **{f.name: getattr(system, f.name) for f in dataclasses.fields(Particles)},

@@ -212,7 +212,7 @@ class Particles(AbstractParticles):
     # --- on one device ----------------------------------------------------------------------------------------------
 
     @property
-    def states(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def states(self) -> Any:
         return self.state_type
 
     def to_storage_order(self, a: Array) -> Array:

@@ -57,5 +57,4 @@ def slot_record(sizes: Mapping[str, Any], multipliers: Any) -> ContactRecord:
         all_ = np.zeros((*shape, values.shape[-1]))
         all_[at] = values[used]
         parts.append(all_)
-    forces, slips = parts
-    return ContactRecord(forces, slips, np.full((*shape, 3), np.nan))  # pyright: ignore[reportArgumentType]
+    return ContactRecord._make((*parts, np.full((*shape, 3), np.nan)))

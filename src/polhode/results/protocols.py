@@ -17,7 +17,8 @@ class Values(Protocol):
     - `obstacle`: why nothing can be computed; None if it can.
     """
 
-    obstacle: Any
+    @property
+    def obstacle(self) -> Any: ...
 
     def values(self, frames: Any, name: str, computation: Any) -> Any:
         """An array that a computation has, at all instants of `frames`."""

@@ -42,7 +42,7 @@ class AbstractComputation(Module):
     @classmethod
     def of(cls, system: MultibodySystem, name_table: NameTable) -> AbstractComputation:
         """The computation for a system."""
-        return cls(system, name_table.readings)  # pyright: ignore[reportCallIssue]
+        return cls(system, name_table.readings)
 
     def at_rest(self) -> AbstractComputation:
         """The same at equilibria, where nothing accelerates."""

@@ -49,8 +49,8 @@ def contact_forces(system: MultibodySystem, rod: Rod, other: Rod | Body) -> Call
         evaluate = [each for each in pairs if each is not None]
     else:
         place = rows.get(other.name, len(rows))
-        evaluate = [_of_group(group, number, place) for group in system.mechanism.forces if _is_of_rods(group)]
-        evaluate = [each for each in evaluate if each is not None]
+        groups = [_of_group(group, number, place) for group in system.mechanism.forces if _is_of_rods(group)]
+        evaluate = [each for each in groups if each is not None]
     if not evaluate:
         raise ValueError(
             f"No rule of the model lets {rod!r} and {short_repr(other)} touch: "

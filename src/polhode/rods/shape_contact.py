@@ -61,12 +61,12 @@ class EdgeSurface(AbstractGrippingElement):
     depth: Scalar
 
     @property
-    def uses_twists(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def uses_twists(self) -> bool:
         """Whether there is damping or regularised friction."""
         return not self.law.elastic
 
     @property
-    def conservative(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def conservative(self) -> bool:
         """Whether forces keep energy."""
         return self.law.elastic and isinstance(self.shape, _SMOOTH)
 
@@ -80,7 +80,7 @@ class EdgeSurface(AbstractGrippingElement):
         places = contact_points(self.shape, (body.x, body.R), sphere, (point, jnp.eye(3)))
         return places.gap[0], places.normal[0]
 
-    def points(self, poses: Poses) -> tuple[Array, Array]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def points(self, poses: Poses) -> tuple[Array, Array]:
         """Places of the quadrature along the edge, and the lengths that belong to them."""
         line = self.line(poses)
         part = contact_span(lambda s: square_like(self.gap(poses[2], line.point(s))[0], self.curvature)).patch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from polhode.compiler.compile_report import CompileReport
@@ -95,7 +95,7 @@ class TerminalProgress:
 
 
 @contextlib.contextmanager
-def open_display(enabled: bool, name: str, t0: float, t1: float) -> Iterator[ProgressDisplay]:
+def open_display(enabled: bool, name: str, t0: float, t1: float) -> Generator[ProgressDisplay]:
     """The display of a run; it shows nothing unless `enabled`."""
     if not enabled:
         yield NoProgress()

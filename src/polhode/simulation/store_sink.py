@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +133,7 @@ def check_when_full(value: Any) -> None:
 @contextlib.contextmanager
 def open_sink(
     path: str | Path | None, run: PlannedRun, overwrite: bool, when_full: str | Path
-) -> Iterator[StoreSink | None]:
+) -> Generator[StoreSink | None]:
     """A sink into a new store at `path`; None without one."""
     if path is None:
         yield None

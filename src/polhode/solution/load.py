@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from polhode.checks import short_repr
 from polhode.problem import Problem
@@ -48,7 +49,7 @@ def load(path: str | Path, *, salvage: bool = False, problem: Problem | None = N
             why = f"; {damage[0]}" if damage else ": it has only just begun, or was cut off at its start"
             raise StoreError(f"The run `{place}` has no frames that can be read{why}.")
     frames = StoredFrames(root, arrays, count)
-    stats = root.stats
+    stats: dict[str, Any] = root.stats
     if stats.get("result") is None or damage:
         stats = {"result": Result.interrupted, "t_reached": float(frames.t[-1])}
     if damage:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 import equinox as eqx
 import jax
@@ -18,6 +18,10 @@ Points = tuple[Any, ...]
 Space = TypeVar("Space", bound=AbstractSpace)
 
 
+@overload
+def product(*spaces: AbstractGroup) -> ProductGroup: ...
+@overload
+def product(*spaces: AbstractSpace) -> Product | ProductGroup: ...
 def product(*spaces: AbstractSpace) -> Product | ProductGroup:
     """The direct product: a `ProductGroup` if all factors are groups, otherwise a `Product`."""
     groups = tuple(space for space in spaces if isinstance(space, AbstractGroup))

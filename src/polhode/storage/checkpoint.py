@@ -21,7 +21,8 @@ class Checkpoint(NamedTuple):
         """The content of a file with it."""
         buffer = io.BytesIO()
         facts = np.frombuffer(json.dumps(self.facts).encode(), np.uint8)
-        np.savez(buffer, **{"facts": facts, **self.arrays})
+        arrays: dict[str, Any] = {"facts": facts, **self.arrays}
+        np.savez(buffer, **arrays)
         return buffer.getvalue()
 
 

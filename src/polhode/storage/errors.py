@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 _REMEDIES = {
@@ -37,7 +37,7 @@ class DamageError(ValueError):
 
 
 @contextlib.contextmanager
-def translate_os_errors(path: Path) -> Iterator[None]:
+def translate_os_errors(path: Path) -> Generator[None]:
     """Turns an OSError on files of a store into a StoreError with the same `errno`."""
     try:
         yield

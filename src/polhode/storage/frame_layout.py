@@ -60,7 +60,7 @@ def check_structure(structure: Any, depth: int = 0) -> Structure:
     if depth > _DEEPEST or not isinstance(structure, dict) or len(structure) != 1:
         raise ValueError("the structure of the frames is none")
     ((kind, content),) = structure.items()
-    kinds = {"leaf": str, "none": type(None), "dict": dict, "fields": dict, "tuple": list, "list": list}
+    kinds: dict[str, Any] = {"leaf": str, "none": type(None), "dict": dict, "fields": dict, "tuple": list, "list": list}
     type_ = kinds.get(kind)
     if type_ is None or not isinstance(content, type_):
         raise ValueError(f"the structure of the frames has a part {short_repr(kind)}")
@@ -84,7 +84,8 @@ def _inside(kind: str, content: Any) -> list[Structure]:
 @functools.cache
 def state_class(fields: tuple[str, ...]) -> Any:
     """A class of named tuples with these fields, for states whose class is not known."""
-    return collections.namedtuple("State", fields)
+    # Names of fields are those in a file.
+    return collections.namedtuple("State", fields)  # pyrefly: ignore[bad-class-definition]
 
 
 def rebuild(structure: Structure, leaves: dict[str, Any]) -> Frames:

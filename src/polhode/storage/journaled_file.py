@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import Self, final
 
@@ -221,7 +221,7 @@ class JournaledFile:
             os.close(handle)
 
     @contextlib.contextmanager
-    def change(self) -> Iterator[Transaction]:
+    def change(self) -> Generator[Transaction]:
         """A transaction, which is committed at the end if nothing failed. After an error it can be repeated."""
         if self._commit is None:
             self._recover()

@@ -7,7 +7,7 @@ import ctypes
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 from polhode.checks import short_repr
@@ -120,7 +120,7 @@ def check_there(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def staging_folder(path: Path, name: str) -> Iterator[Path]:
+def staging_folder(path: Path, name: str) -> Generator[Path]:
     """A temporary folder for the first content of a store, which is then moved into place atomically.
 
     Requires the lock of `path`. Leftovers of writers that were killed at this stage are removed.
@@ -131,7 +131,7 @@ def staging_folder(path: Path, name: str) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def staging_path(path: Path, name: str) -> Iterator[Path]:
+def staging_path(path: Path, name: str) -> Generator[Path]:
     """The same for a folder or a file that the caller makes."""
     for remains in path.parent.glob(f".{_literal(path.name)}.*.begun"):
         if re.fullmatch(rf"[0-9a-f]{{{TOKEN}}}", remains.name[len(path.name) + 2 : -len(".begun")]):

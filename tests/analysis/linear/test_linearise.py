@@ -149,7 +149,7 @@ def test_systems_without_a_velocity_and_bare_ones_are_refused():
     with pytest.raises(ValueError, match="needs `state`"):
         ph.linearise(cart_pole("minimal").system)
     with pytest.raises(ValueError, match=r"problems\.get"):
-        ph.linearise("heavy-top")  # pyright: ignore[reportArgumentType]
+        ph.linearise("heavy-top")
     with pytest.raises(ValueError, match="outside jit"):
         jax.jit(lambda t: ph.linearise(cart_pole("minimal"), state=t).A)(0.0)
 

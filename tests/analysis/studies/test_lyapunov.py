@@ -67,7 +67,7 @@ def test_constrained_coordinates_show_the_same_growth() -> None:
 def test_bad_input() -> None:
     problem = _of(_lorenz, (1, 1, 20), 1.0, 0.01)
     with pytest.raises(ValueError, match="must be a Problem"):
-        ph.studies.lyapunov(problem.system)  # type: ignore[arg-type]
+        ph.studies.lyapunov(problem.system)
     with pytest.raises(ValueError, match="after the start"):
         ph.studies.lyapunov(problem, t1=-1.0)
 

@@ -199,7 +199,8 @@ def _change(path: Sequence[Place], group: Symmetry, period: float, tolerance: fl
 
 def _moved_along(first: Place, last_q: Any, place: Place) -> Any:
     """Approximate configuration a period after `place`, if the one after `first` is `last_q`."""
-    space: Any = first.here.system.configuration  # type: ignore[attr-defined]
+    system: Any = first.here.system
+    space = system.configuration
     return space.move(place.here.state[0], space.difference(first.here.state[0], last_q))
 
 
@@ -222,7 +223,8 @@ def _same_equations(group: Symmetry, place: Place, later: Place, tolerance: floa
 def _reactions(place: Place, T: np.ndarray) -> np.ndarray:
     """Derivatives along deviations, then values, of accelerations: of bodies and of bare coordinates."""
     here, bare = place.here, _bare(place) + place.here.n
-    slopes = np.asarray(acceleration_slopes(here.system, jnp.asarray(here.t), *here.state))  # type: ignore[arg-type]
+    system: Any = here.system
+    slopes = np.asarray(acceleration_slopes(system, jnp.asarray(here.t), *here.state))
     bodies = np.column_stack((slopes @ T, place.view.acceleration.ravel()))
     return np.vstack((bodies, np.column_stack((here.slopes.F[bare] @ T, here.slopes.start[bare]))))
 

@@ -97,7 +97,7 @@ def lowest(linear: LinearisedEquations, number: int) -> tuple[Spectrum, np.ndarr
         return _lowest_damped(linear, number, np.sqrt(shift)), off
     root = _root(linear.M)
     count = min(number, n - 1)
-    inverse = LinearOperator((n, n), lambda x: root.T @ solve(root @ x), dtype=float)  # type: ignore[call-arg]
+    inverse = LinearOperator((n, n), lambda x: root.T @ solve(root @ x), dtype=float)
     start = root.T @ solve(np.random.default_rng(0).standard_normal(n))
     _, vectors = eigsh(inverse, count, which="LM", v0=start, tol=0)
     shapes = np.column_stack([solve(root @ x) for x in vectors.T])
@@ -119,7 +119,7 @@ def _lowest_damped(linear: LinearisedEquations, number: int, shift: float) -> Sp
         displacement = -solve(linear.M @ (w + shift * x) + linear.C @ x)
         return np.concatenate((displacement, (x + shift * displacement) / shift))
 
-    operator = LinearOperator((2 * n, 2 * n), inverse, dtype=float)  # type: ignore[call-arg]
+    operator = LinearOperator((2 * n, 2 * n), inverse, dtype=float)
     start = inverse(np.random.default_rng(0).standard_normal(2 * n))
     reciprocal, vectors = eigs(operator, min(2 * number + 2, 2 * n - 2), which="LM", v0=start)
     values = shift + 1 / reciprocal

@@ -50,7 +50,8 @@ class Place(NamedTuple):
     @property
     def hidden_directions(self) -> np.ndarray:
         """Deviations that move no body, as rows: those of bare coordinates and their velocities."""
-        n, q_dim = self.here.system.n, self.here.n  # type: ignore[attr-defined]
+        system: Any = self.here.system
+        n, q_dim = system.n, self.here.n
         hidden = np.eye(n) - self.solve @ self.view.by_velocity
         hidden = hidden[np.max(np.abs(hidden), axis=1) > 1e-8]
         both = block_diag(hidden, hidden) if q_dim == n else np.hstack((np.zeros((len(hidden), q_dim)), hidden))
@@ -149,7 +150,8 @@ class _Motion(NamedTuple):
         q, v = self.first.here.state
         if s * float(np.max(np.abs(self.first.view.bodies.omega), initial=0.0)) > _MAX_ANGLE:
             return q
-        return displace(self.first.here.system, q, jnp.asarray(s * np.asarray(v)))  # type: ignore[arg-type]
+        system: Any = self.first.here.system
+        return displace(system, q, jnp.asarray(s * np.asarray(v)))
 
 
 def carry(first: Place, target: Bodies, t: float, near: Point) -> Place | None:

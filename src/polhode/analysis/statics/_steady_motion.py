@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
@@ -59,7 +61,7 @@ def _about_velocities(here: Instant) -> Deviations:
     """Deviations of systems without bodies, in the frame that moves with the velocity of the state."""
     A = here.reduce(here.slopes.F + here.slopes.frame_term)
     accelerates = np.linalg.norm(here.slopes.start - here.position_velocity)
-    rate = max(np.max(np.abs(np.linalg.eigvals(A)), initial=0.0), np.linalg.norm(here.position_velocity))
+    rate: Any = max(np.max(np.abs(np.linalg.eigvals(A)), initial=0.0), np.linalg.norm(here.position_velocity))
     if accelerates > STEADY * rate * np.linalg.norm(here.position_velocity):
         return here.result(A, None, "it accelerates")
     space, unsteady = here.system.state_space, ""

@@ -109,7 +109,7 @@ def _read_csv(path: Path) -> dict[str, Any]:
         raise ValueError(f"`data` is `{path}`, where there is no file. Give the path of a CSV file, or a mapping.")
     try:
         frame = pandas.read_csv(path, skipinitialspace=True)
-    except (ValueError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise ValueError(f"`{path.name}` isn't a CSV file with names in its first line: {error}.") from error
     for name in frame.columns:
         if not pandas.api.types.is_numeric_dtype(frame[name]):

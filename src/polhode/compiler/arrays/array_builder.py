@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 from polhode.compiler.arrays.array_ir import Place, Scalar
@@ -43,7 +43,7 @@ class ArrayBuilder:
                 to.put(self.k, place, value)
 
     @contextlib.contextmanager
-    def elements(self, shape: tuple[int, ...], independent: bool = True) -> Iterator[list[Place]]:
+    def elements(self, shape: tuple[int, ...], independent: bool = True) -> Generator[list[Place]]:
         """A loop over an array; yields the places of the elements of one iteration."""
         with self.k.scope(), self.k.nest(axes(shape), independent) as loop_indices:
             yield places(shape, loop_indices)

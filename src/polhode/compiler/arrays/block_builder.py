@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -166,7 +166,7 @@ class BlockBuilder:
         self._free.append((at, slots))
 
     @contextlib.contextmanager
-    def scratch(self) -> Iterator[None]:
+    def scratch(self) -> Generator[None]:
         """A scope whose memory is freed and whose values are dropped at its end."""
         top, free = self._top, list(self._free)
         with self.scope():
@@ -174,12 +174,12 @@ class BlockBuilder:
         self._top, self._free = top, free
 
     @contextlib.contextmanager
-    def alternatives(self) -> Iterator[Callable[[], contextlib.AbstractContextManager[Block]]]:
+    def alternatives(self) -> Generator[Callable[[], contextlib.AbstractContextManager[Block]]]:
         """Blocks of alternative branches, which share the same memory; each branch enters the context it yields."""
         begin, tops, free = self._top, [self._top], self._free
 
         @contextlib.contextmanager
-        def alternative() -> Iterator[Block]:
+        def alternative() -> Generator[Block]:
             self._top, self._free = begin, []
             with self.inside() as block, self.scope():
                 yield block
@@ -199,7 +199,7 @@ class BlockBuilder:
         return value
 
     @contextlib.contextmanager
-    def scope(self) -> Iterator[None]:
+    def scope(self) -> Generator[None]:
         """A scope whose values are dropped at its end."""
         self._scopes.append({})
         try:
@@ -210,14 +210,14 @@ class BlockBuilder:
     # --- blocks -------------------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def inside(self) -> Iterator[Block]:
+    def inside(self) -> Generator[Block]:
         """A new block, to which statements are appended until the end of the context."""
         outer, self.block = self.block, []
         yield self.block
         self.block = outer
 
     @contextlib.contextmanager
-    def nest(self, bounds: Sequence[Index], independent: bool = False) -> Iterator[tuple[Variable, ...]]:
+    def nest(self, bounds: Sequence[Index], independent: bool = False) -> Generator[tuple[Variable, ...]]:
         """Nested loops; yields their indices. `independent`: no iteration reads what another one writes."""
         if not bounds:
             yield ()
@@ -228,7 +228,7 @@ class BlockBuilder:
         self.append(Nest(indices, tuple(bounds), body, independent))
 
     @contextlib.contextmanager
-    def loop(self, count: Index, independent: bool = False) -> Iterator[Variable]:
+    def loop(self, count: Index, independent: bool = False) -> Generator[Variable]:
         """A loop; yields its index."""
         with self.nest((count,), independent) as (index,):
             yield index

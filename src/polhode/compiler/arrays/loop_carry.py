@@ -116,5 +116,6 @@ class LoopCarry:
                 self.b.copy(out, self._spare_buffers[n])
                 following.append(self._spare_buffers[n].pointer)
             else:
-                self.b.copy(out, self.current[n])  # type: ignore[arg-type]
+                place: Any = self.current[n]
+                self.b.copy(out, place)
         return following

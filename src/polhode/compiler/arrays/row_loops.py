@@ -91,9 +91,9 @@ class PartlyConstant(AbstractArray):
         self.shape, self.dtype = memory.shape, memory.dtype
 
     def at(self, k: BlockBuilder, place: Place) -> Scalar:
-        inside = place[1:]
+        inside: Any = place[1:]
         if all(isinstance(p, int) for p in inside):
-            element = self.elements[inside]  # type: ignore[index]
+            element = self.elements[inside]
             if is_known(element):
                 return element
         return self.memory.at(k, place)

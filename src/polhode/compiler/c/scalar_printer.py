@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,14 +53,14 @@ class ScalarPrinter:
         self.body = item.body
 
     @contextlib.contextmanager
-    def together(self) -> Iterator[None]:
+    def together(self) -> Generator[None]:
         """Statements that stay together."""
         self._enter(Group())
         yield
         self.close()
 
     @contextlib.contextmanager
-    def separate(self) -> Iterator[Body]:
+    def separate(self) -> Generator[Body]:
         """A body of another function."""
         self._outer.append(self.body)
         self.body = Body()

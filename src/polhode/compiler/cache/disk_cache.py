@@ -78,7 +78,8 @@ def load_or_build(key: bytes | None, build: Callable[[], T], serialiser: Seriali
         with contextlib.suppress(OSError):
             state = serialiser.dump(result)
             if state is not None:
-                _write(_path(key), state)
+                # There is a key here, and it stays.
+                _write(_path(key), state)  # pyrefly: ignore[bad-argument-type]
 
     write()
     if serialiser.watch is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from polhode.compiler.llvm.loop_builder import LoopBuilder
@@ -84,7 +84,7 @@ class _Matrix:
         return row, self._sum(row, self.stride)
 
     @contextlib.contextmanager
-    def steps(self, end: str, by: int = 1) -> Iterator[str]:
+    def steps(self, end: str, by: int = 1) -> Generator[str]:
         """A loop from 0 to an end."""
         w = self._w
         loop, body, after = LoopBuilder(w, [("i64", "0")]), w.label(), w.label()

@@ -8,7 +8,7 @@ twenty times as long to compile, and results would depend on the processor.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -93,7 +93,7 @@ class IRBuilder:
         self.lines.append(f"br i1 {condition}, label %{true}, label %{false}")
 
     @contextlib.contextmanager
-    def for_each(self, count: str) -> Iterator[str]:
+    def for_each(self, count: str) -> Generator[str]:
         """A loop over so many rows: the context writes its body, and gets the row's number."""
         loop, body, end = LoopBuilder(self, [("i64", "0")]), self.label(), self.label()
         (n,) = loop.values

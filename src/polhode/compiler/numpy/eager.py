@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 import jax
@@ -112,7 +112,7 @@ _TRACE = _ByNumpy()
 
 
 @contextlib.contextmanager
-def eager_numpy() -> Iterator[None]:
+def eager_numpy() -> Generator[None]:
     """Context in which operations on arrays are evaluated with NumPy, on the host and outside traces.
 
     Also a decorator. Values are those of JAX up to rounding, and arrays are arrays of JAX. The same holds for known

@@ -77,7 +77,7 @@ def on_arrays(params: Any) -> Callable[..., list[Any]]:
 def with_remat(params: Any) -> Callable[..., list[Any]]:
     """The operation as a scan that rematerialises each row in reverse mode."""
     body, n, m = core.jaxpr_as_fun(params["jaxpr"]), params["num_consts"], params["num_carry"]
-    remat_body = jax.checkpoint(lambda *args: body(*args))  # type: ignore[reportPrivateImportUsage]
+    remat_body = jax.checkpoint(lambda *args: body(*args))
 
     def scan(*args: Any) -> list[Any]:
         def step(carry: list[Any], row: Sequence[Any]) -> tuple[list[Any], list[Any]]:

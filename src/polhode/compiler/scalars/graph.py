@@ -190,11 +190,11 @@ def _topological_order(roots: Sequence[Node]) -> list[Node]:
     visited: set[Node] = set()
     for root in roots:
         # A node below None has its operands before it in the order.
-        stack: list[Node | None] = [root] if root.value is None else []
+        stack: list[Any] = [root] if root.value is None else []
         while stack:
             node = stack.pop()
             if node is None:
-                order.append(stack.pop())  # pyright: ignore[reportArgumentType]
+                order.append(stack.pop())
             elif node not in visited:
                 visited.add(node)
                 stack += (node, None)

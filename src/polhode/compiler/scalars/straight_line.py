@@ -224,7 +224,7 @@ class AbstractUnroller(abc.ABC):
 
     def capture(self, values: Sequence[Elements]) -> list[Elements]:
         """The same elements as constants and scalars of the program, for use in another graph."""
-        out = []
+        out: list[Any] = []
         for value in values:
             if isinstance(value, ArrayView):
                 out.append(value._replace(begins=self.capture([value.begins])[0]))
@@ -237,7 +237,7 @@ class AbstractUnroller(abc.ABC):
 
     def adopt(self, values: Sequence[Elements]) -> list[Elements]:
         """Elements of this graph from the result of `capture`."""
-        out = []
+        out: list[Any] = []
         for value in values:
             if isinstance(value, ArrayView):
                 out.append(value._replace(begins=self.adopt([value.begins])[0]))

@@ -70,7 +70,7 @@ class Unroller(AbstractUnroller):
         def run(backend: AbstractScalarBackend, flat: list[Any]) -> list[Any] | None:
             unroller, values = Unroller(backend), iter(flat)
             own = [element_array(x.shape, (unroller.element(next(values)) for _ in x.flat)) for x in scalars]
-            operands = [
+            operands: list[Any] = [
                 x._replace(begins=b) if isinstance(x, ArrayView) else b for x, b in zip(inputs, own, strict=True)
             ]
             results = unroller.evaluate_closed(program, operands)

@@ -155,7 +155,7 @@ def _masses(bodies: FreeBodies) -> Float[Array, "b 6 6"]:
     return jnp.concatenate((upper, lower), axis=1)
 
 
-def _rows(function, *arrays):  # type: ignore[no-untyped-def]
+def _rows(function, *arrays):
     """One row of a loop, written out on single numbers."""
     return scan_rows(lambda _, carry, row: (carry, function(*row)), None, (), arrays)[1]
 

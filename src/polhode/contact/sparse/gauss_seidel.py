@@ -7,7 +7,7 @@ At a wedge of ten boxes, the residual falls to 1e-5 of the largest impulse in 13
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -52,11 +52,11 @@ class SweepTable(NamedTuple):
         """The table of a problem."""
         problem = scaled.problem
         scale = scaled.scale[:, :, None]
-        rows = tuple(scale * part for part in whole(problem.rows))
+        rows: Any = tuple(scale * part for part in whole(problem.rows))
         ends = zip((problem.rows.first, problem.rows.second), whole(problem.rows), strict=True)
-        responses = tuple(_respond(problem.bodies, body, scale * part) for body, part in ends)
+        responses: Any = tuple(_respond(problem.bodies, body, scale * part) for body, part in ends)
         own = scaled.own + jnp.where(scaled.present, 0.0, 1.0)[:, :, None] * jnp.eye(scaled.own.shape[1])
-        return cls(rows, responses, own, invert(own), scaled.constant, scaled.step, scaled.least)  # type: ignore[arg-type]
+        return cls(rows, responses, own, invert(own), scaled.constant, scaled.step, scaled.least)
 
 
 class _Sweeps(NamedTuple):
@@ -227,6 +227,6 @@ def _respond(bodies: FreeBodies, body: Array, rows: Float[Array, "k rows 6"]) ->
     return jnp.concatenate((turned, bodies.mass[body][:, None, None] * rows[:, :, 3:]), axis=2)
 
 
-def _rows(function, *arrays):  # type: ignore[no-untyped-def]
+def _rows(function, *arrays):
     """One row of a loop, written out on single numbers."""
     return scan_rows(lambda _, carry, row: (carry, function(*row)), None, (), arrays)[1]

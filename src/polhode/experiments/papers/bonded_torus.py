@@ -106,10 +106,11 @@ def long_time() -> Outcome:
 
 def _divergence() -> Check:
     problem = ph.problems.get("torus", shear="literal", duration=1.0)
+    system: Any = problem.system
     run = ph.simulate(problem, ph.integrators.get("rodrigues", map="25"), h=_PUBLISHED_STEP, throw=False)
     E = np.asarray(run.invariants["energy"])
     ratio = float(np.nanmax(E) / E[0])
-    measured = {"largest E/E₀ up to t = 1": ratio, "frequency": float(problem.system.frequency())}  # pyright: ignore
+    measured = {"largest E/E₀ up to t = 1": ratio, "frequency": float(system.frequency())}
     return Check("h = 1e-2 with the printed diameter 3", "near-conservation", measured, not ratio < 2, _STIFF)
 
 
@@ -143,9 +144,10 @@ def momenta() -> Outcome:
 
 def _free_ring(shear: str) -> ph.Solution:
     problem = ph.problems.get("torus", shear=shear, wall=False, duration=10.0)
+    system: Any = problem.system
     rng = np.random.default_rng(3)
     velocities, spins = 0.3 * rng.standard_normal((2, 80, 3))
-    start = problem.system.start(problem.state0[0], velocities, spins)  # pyright: ignore
+    start = system.start(problem.state0[0], velocities, spins)
     return ph.simulate(problem, "rodrigues", h=1e-3, state0=start, save_every=100)
 
 

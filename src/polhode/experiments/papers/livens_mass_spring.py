@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 
@@ -57,7 +58,8 @@ def _error(potential: str, h: float) -> float:
 
 def _shape_checks() -> list[Check]:
     problem = _problem("printed")
-    mass = np.asarray(problem.system.kinetic)  # pyright: ignore[reportAttributeAccessIssue]
+    system: Any = problem.system
+    mass = np.asarray(system.kinetic)
     # The matrix of a step at the start: (2/h²) M bordered by the constraint's gradient.
     gradient = 1.1 * np.array([[-1.0, 1.0, 0.0]])
     whole = np.block([[200 * mass, gradient.T], [gradient, np.zeros((1, 1))]])

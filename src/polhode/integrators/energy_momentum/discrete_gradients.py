@@ -57,7 +57,7 @@ def _nonholonomic(group: JointGroup, values: Float[Array, "kept ..."]) -> Float[
     return jnp.zeros_like(values).at[rows].set(values[rows])
 
 
-_ORIGIN = Pose(np.zeros(3), np.eye(3))  # pyright: ignore[reportArgumentType]
+_ORIGIN = Pose._make((np.zeros(3), np.eye(3)))
 
 
 def _between(poses: Poses) -> Float[Array, "12"]:

@@ -107,7 +107,7 @@ class HamiltonianQuaternions(AbstractSymmetricSecondOrder):
         _ = self._solver
 
     @property
-    def promises(self) -> dict[str, str]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def promises(self) -> dict[str, str]:
         """See `AbstractIntegrator`."""
         return {"position": "round-off", **({"energy": "round-off"} if self.discrete else {})}
 

@@ -169,7 +169,7 @@ class AllUnknowns(AbstractLivensEquations):
 class NullSpace(AbstractLivensEquations):
     """For increments along the constraints, which drop out together with their multipliers."""
 
-    system: AbstractParametrisedLagrangian  # pyright: ignore[reportIncompatibleVariableOverride]
+    system: AbstractParametrisedLagrangian
 
     def guess(self, multipliers: Multipliers) -> Coordinates:
         return self.system.increments(self.h, self.start.q, self.start.v)

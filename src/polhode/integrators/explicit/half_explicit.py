@@ -86,7 +86,7 @@ class HalfExplicit(AbstractIntegrator):
             raise ValueError(f"`tolerance` must be positive, got {self.tolerance}; 1e-8 is usual.")
 
     @property
-    def promises(self) -> dict[str, str]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def promises(self) -> dict[str, str]:
         """See `AbstractIntegrator`."""
         base = {"manifold": "round-off", "velocity": "round-off"}
         return base if self.projection == "none" else {**base, "position": "newton"}

@@ -129,7 +129,7 @@ class GeneralizedAlpha(AbstractIntegrator):
         _ = Newton("full", self.rtol, self.atol, self.max_iterations)
 
     @property
-    def promises(self) -> dict[str, str]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def promises(self) -> dict[str, str]:
         """See `AbstractIntegrator`."""
         base = {"manifold": "round-off", "position": "newton"}
         return {**base, "velocity": "newton"} if self.constraint == "stabilized-index-2" else base

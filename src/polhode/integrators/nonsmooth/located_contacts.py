@@ -60,7 +60,7 @@ class LocatedContacts(AbstractIntegrator):
     method: AbstractIntegrator
 
     @property
-    def one_step(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def one_step(self) -> bool:
         return self.method.one_step
 
     @property

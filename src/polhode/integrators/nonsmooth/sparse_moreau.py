@@ -28,6 +28,7 @@ from polhode.integrators.nonsmooth.listed_record import ListedMemory, ListedReco
 from polhode.integrators.nonsmooth.slide_directions import persistent
 from polhode.integrators.nonsmooth.time_stepper import AbstractImpulseMethod
 from polhode.linalg.blocks import apply
+from polhode.multibody.abstract_system import AbstractMultibodySystem
 from polhode.result_codes import Result
 from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
@@ -157,11 +158,11 @@ class SparseMoreau(AbstractImpulseMethod):
         record = ListedRecord.empty(contacts.room, contacts.law.rows)._replace(taken=taken, coarse=coarse)
         return Carry(first.state, first.memory._replace(taken=taken, coarse=coarse), record.pack())
 
-    def step(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
+    def step(self, system: AbstractMultibodySystem, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
         memory: ListedMemory = carry.memory
         (q, v), contacts, gravity = carry.state, _lists_of(system), _gravity(system)
         middle, at = system.flow(q, v, 0.5 * h), t + 0.5 * h
-        motion: Any = system.motion(middle, v)  # type: ignore[attr-defined]
+        motion = system.motion(middle, v)
         lists = contacts.renew(memory.lists, motion.poses, contacts.reach(motion, h, gravity))
         near = contacts.near_points(lists, motion, h, gravity)
         labels = near.labels
@@ -172,7 +173,7 @@ class SparseMoreau(AbstractImpulseMethod):
         rows = contacts.rows_of(near, motion.poses)
 
         def turn() -> Array:
-            ahead: Any = system.motion(system.flow(middle, v, h), v)  # type: ignore[attr-defined]
+            ahead = system.motion(system.flow(middle, v, h), v)
             return contacts.turn(near, rows, lists, motion, ahead)
 
         moves = jnp.any(pressed) & (h * jnp.max(jnp.abs(v), initial=0.0) > _STILL * contacts.size)

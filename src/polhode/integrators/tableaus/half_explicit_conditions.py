@@ -81,7 +81,7 @@ def meagre_trees(order: int) -> tuple[Tree, ...]:
 @functools.cache
 def fat_trees(order: int) -> tuple[Tree, ...]:
     """All trees of derivatives of the multiplier with `order` ≥ 1."""
-    trees = set()
+    trees: set[Tree] = set()
     for sizes in _partitions(order + 1):
         # A single branch is left out where g_y f = 0 or g_y f_z (g_y f_z)⁻¹ = 1 reduces it.
         if sizes == (order + 1,):

@@ -69,12 +69,12 @@ class SymmetricComposition(AbstractIntegrator):
             )
 
     @property
-    def kinds(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def kinds(self) -> Any:
         """The systems that the method takes."""
         return self.method.kinds
 
     @property
-    def promises(self) -> dict[str, str]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def promises(self) -> dict[str, str]:
         """The promises of the composed method."""
         return self.method.promises
 

@@ -146,10 +146,10 @@ class SymplecticLieGroup(AbstractIntegrator):
     def interpolate(
         self, system: Hamiltonian, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
     ) -> CotangentPoint:
-        field = ToVectorField(system).at(carry0.state).system
+        field: Any = ToVectorField(system).at(carry0.state).system
         space = system.state_space
         theta = space.difference(carry0.state, carry1.state)
-        return hermite_step(field, t, h, carry0.state, carry1.state, theta, s, space)  # pyright: ignore[reportArgumentType]
+        return hermite_step(field, t, h, carry0.state, carry1.state, theta, s, space)
 
     def _end_state(self, G: AbstractGroup, state: CotangentPoint, xi: Vector, n: Vector) -> CotangentPoint:
         g, mu = state

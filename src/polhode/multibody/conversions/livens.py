@@ -326,7 +326,7 @@ def build(base: MultibodySystem[AbsoluteCoordinates], state: State, joints: str)
             )
     relative = are_relative(base, state)
     base = base.with_joints(tuple(map(as_defined_where_complete, base.mechanism.joints)))
-    system = LivensMultibody(base, joints, relative)  # pyright: ignore[reportArgumentType]
+    system = LivensMultibody(base, joints, relative)  # pyrefly: ignore[bad-argument-type]
     system = dataclasses.replace(system, solver=system.choose_solver())
     return system, system.start(*state)
 

@@ -28,7 +28,7 @@ class AbstractEulerAngles(AbstractFormulation):
 
     @property
     def space(self) -> AbstractGroup:
-        return product(Rn(3), Rn(3))  # type: ignore[return-value]
+        return product(Rn(3), Rn(3))
 
     def pose(self, q: Point) -> Pose:
         return Pose(q[1], rotation(q[0]))

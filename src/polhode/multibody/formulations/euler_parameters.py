@@ -29,7 +29,7 @@ class EulerParameters(AbstractFormulation):
 
     @property
     def space(self) -> AbstractGroup:
-        return product(Rn(4), Rn(3))  # type: ignore[return-value]
+        return product(Rn(4), Rn(3))
 
     @property
     def internal(self) -> int:

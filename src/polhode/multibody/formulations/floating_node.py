@@ -100,7 +100,7 @@ class FloatingNode(AbstractFrame):
 
 def frame_and_modes(frame: Frame, modes: int) -> AbstractGroup:
     """Coordinates of a frame, and amplitudes of modes."""
-    return product(frame.space, Rn(modes))  # type: ignore[return-value]
+    return product(frame.space, Rn(modes))
 
 
 def cayley(theta: Float[Array, "3"]) -> Float[Array, "3 3"]:

@@ -27,7 +27,7 @@ class DirectProduct(AbstractTwistVelocities):
 
     @property
     def space(self) -> AbstractGroup:
-        return product(self.rotations, Rn(3))  # type: ignore[return-value]
+        return product(self.rotations, Rn(3))
 
     @property
     def regular(self) -> bool:

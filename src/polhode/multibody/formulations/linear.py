@@ -21,7 +21,7 @@ class MassPoint(AbstractFormulation):
     """
 
     size: int = eqx.field(static=True, default=3)
-    energetic: bool = eqx.field(static=True, default=True)  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
+    energetic: bool = eqx.field(static=True, default=True)
 
     @property
     def space(self) -> Rn:

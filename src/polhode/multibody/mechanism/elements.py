@@ -111,7 +111,7 @@ class AbstractConstraintAdapter(AbstractConstraintElement):
     inner: eqx.AbstractVar[AbstractConstraintElement]
 
     @property
-    def driven(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def driven(self) -> bool:
         """Whether the constraint depends on time."""
         return self.inner.driven
 

@@ -51,7 +51,7 @@ class BodyGroup(AbstractNodeGroup):
     mass: Float[Array, " count"]
     inertia: Float[Array, "count 3 3"]
     columns: Indices = eqx.field(static=True)
-    looped: bool = eqx.field(static=True, default=False)  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
+    looped: bool = eqx.field(static=True, default=False)
 
     @property
     def count(self) -> int:

@@ -75,7 +75,7 @@ def falling_block(
         contact=2 * k * D**2,
         contact_damping=c,
         walls=(Plane(),),
-        gravity=(0.0, 0.0, -gravity),  # pyright: ignore[reportArgumentType]
+        gravity=(0.0, 0.0, -gravity),
         dtype=dtype,
     )
     return particle_draft(system, system.start(x))

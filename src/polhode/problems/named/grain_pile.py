@@ -59,7 +59,7 @@ def grain_pile(
         contact=2 * k * D**2,
         contact_damping=c,
         walls=(Box((0.0, 0.0, 0.0), (*corner, np.inf)),),
-        gravity=(0.0, 0.0, -gravity),  # pyright: ignore[reportArgumentType]
+        gravity=(0.0, 0.0, -gravity),
         dtype=dtype,
     )
     return particle_draft(system, system.start(layout.positions))

@@ -70,7 +70,7 @@ def torus(
         x,
         ring.pairs,
         BondMaterial(bending, axial, shearing),
-        shear=shear,  # pyright: ignore[reportArgumentType]
+        shear=shear,  # pyrefly: ignore[bad-argument-type]
         contact=contact,
         bonded_contacts=True,
         skin=0.6,

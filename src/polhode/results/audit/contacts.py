@@ -125,8 +125,8 @@ class _Contacts:
         every = np.asarray(run.t, float)
         self._at = step_end_test(run.meta)(every)
         self.t, self.frames = every[self._at], np.flatnonzero(self._at)
-        self._record = ContactRecord(*(np.asarray(part)[self._at] for part in contact_record(run)))  # pyright: ignore[reportArgumentType]
-        self._whole = ContactRecord(*(np.asarray(part)[self._at] for part in whole_record(run)))  # pyright: ignore[reportArgumentType]
+        self._record = ContactRecord._make(np.asarray(part)[self._at] for part in contact_record(run))
+        self._whole = ContactRecord._make(np.asarray(part)[self._at] for part in whole_record(run))
         self.presses = find_pressed(self._record)
         pairs = contact_pairs(run)
         self.touch = bool(pairs)
@@ -152,7 +152,7 @@ class _Contacts:
         names = ("contact_gaps", "contact_points", "contact_directions")
         gaps, points, frames = (None if x is None else x[k, numbers] for x in map(self._place, names))
         assert frames is not None
-        return ContactPoints(gaps, points, frames[:, 0], frames[:, 1], np.zeros(len(numbers), np.int32))  # pyright: ignore[reportArgumentType]
+        return ContactPoints._make((gaps, points, frames[:, 0], frames[:, 1], np.zeros(len(numbers), np.int32)))
 
     def measures(self) -> dict[str, Measure]:
         if not self.touch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -64,11 +64,11 @@ def find_indeterminacy(
 
 
 def _of_state(
-    run: Run, system: MultibodySystem, t: float, state: object, pressed: np.ndarray, points: ContactPoints
+    run: Run, system: MultibodySystem, t: float, state: Any, pressed: np.ndarray, points: ContactPoints
 ) -> tuple[int, set[str]]:
     contacts = system.shape_contacts
     assert isinstance(contacts, ShapeContacts)
-    q, _ = state  # type: ignore[misc]
+    q, _ = state
     # A moment about the normal is no unknown of its own where nothing resists it.
     rows = np.asarray(contacts.of_points(jnp.asarray(pressed), points, system, q).rows)[:, :3]
     frictionless = np.all(np.asarray(contacts.law.static_friction)[pressed] == 0, axis=-1)

@@ -22,7 +22,7 @@ def joint_measures(run: Run, frames: np.ndarray, t: np.ndarray) -> dict[str, Mea
     names = [each["along"].replace("`", "") for each in model_names(run)["contacts"].get("along", ())]
     if not names:
         return {}
-    record = ContactRecord(*(np.asarray(part)[frames] for part in joint_record(run)))  # pyright: ignore[reportArgumentType]
+    record = ContactRecord._make(np.asarray(part)[frames] for part in joint_record(run))
     gaps, bounds = (_place(run, name, frames) for name in ("stop_gaps", "friction_bounds"))
     measures: dict[str, Measure] = {}
     if gaps is not None:
@@ -53,7 +53,7 @@ def pivot_measures(run: Run, frames: np.ndarray, t: np.ndarray) -> dict[str, Mea
     names = [each["joint"].replace("`", "") for each in pivots(run).values()]
     if not names:
         return {}
-    record = ContactRecord(*(np.asarray(part)[frames] for part in pivot_record(run)))  # pyright: ignore[reportArgumentType]
+    record = ContactRecord._make(np.asarray(part)[frames] for part in pivot_record(run))
     bounds = _place(run, "pivot_bounds", frames, PivotBounds)
     if bounds is None:
         return {}
@@ -75,7 +75,7 @@ def grip_measures(run: Run, frames: np.ndarray, t: np.ndarray) -> dict[str, Meas
     entries = grips(run)
     if not entries:
         return {}
-    record = ContactRecord(*(np.asarray(part)[frames] for part in grip_record(run)))  # pyright: ignore[reportArgumentType]
+    record = ContactRecord._make(np.asarray(part)[frames] for part in grip_record(run))
     pushes = _place(run, "grip_places.grip_pushes", frames, GripPlaces)
     if pushes is None:
         return {}

@@ -135,7 +135,7 @@ def check_resumable(
     path: Any, root: AbstractStoredRun, t: float, end: float, t_end: float, max_steps: int | None
 ) -> None:
     """Raises ValueError where a run can't be resumed."""
-    result = root.stats.get("result")
+    result: Any = root.stats.get("result")
     if result == Result.max_steps_reached and max_steps is None:
         raise ValueError(f"The run in `{path}` ended with max_steps_reached; give a larger `max_steps`.")
     if result not in (*_RESUMABLE, Result.successful):

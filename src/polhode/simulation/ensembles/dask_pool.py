@@ -8,7 +8,7 @@ import copy
 import logging
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 from polhode.checks import short_repr
@@ -96,7 +96,7 @@ def _identity(job: Any) -> Any:
 
 
 @contextlib.contextmanager
-def open_dask_pool(scheduler: Any) -> Iterator[DaskPool]:
+def open_dask_pool(scheduler: Any) -> Generator[DaskPool]:
     """The workers of a scheduler: its address, `local:N` for N processes of this machine, or a client.
 
     Raises ValueError for anything else, ImportError without Dask, OSError where nothing answers.
@@ -134,7 +134,7 @@ def _security() -> distributed.Security:
 
 
 @contextlib.contextmanager
-def _local(count: int, security: distributed.Security) -> Iterator[str]:
+def _local(count: int, security: distributed.Security) -> Generator[str]:
     """The address of a cluster of processes of this machine. Whoever lacks its certificates is refused.
 
     Dask has a port for pages of its own, whatever is said; it listens on the loopback address and has no pages.

@@ -7,7 +7,7 @@ import hashlib
 import json
 import multiprocessing
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -177,7 +177,7 @@ def _counts(members: Members, memory: MemorySink) -> dict[str, int]:
 
 
 @contextlib.contextmanager
-def _pool(workers: int | None, scheduler: Any) -> Iterator[AbstractPool]:
+def _pool(workers: int | None, scheduler: Any) -> Generator[AbstractPool]:
     if scheduler is None:
         yield ThreadPool(
             checks.count("workers", multiprocessing.cpu_count() if workers is None else workers, "threads")

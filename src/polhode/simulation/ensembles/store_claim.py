@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 from polhode.simulation.ensembles.labels import Labels
@@ -15,7 +15,7 @@ from polhode.storage.store_choice import is_hdf5
 
 
 @contextlib.contextmanager
-def claim(out: str | Path | None, resume: bool, overwrite: bool) -> Iterator[Path | None]:
+def claim(out: str | Path | None, resume: bool, overwrite: bool) -> Generator[Path | None]:
     """The locked path of a store; None without one.
 
     Raises StoreError where somebody else writes there, or something is there that stays.

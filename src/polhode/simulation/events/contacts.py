@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import equinox as eqx
 import jax
@@ -235,7 +235,7 @@ class RestingContacts(AbstractContacts):
         self._gaps = {k for k, event in enumerate(events) if isinstance(event.action, Impact)}
         resting_events = [events[k] for k in self.numbers]
         # Each is evaluated alone here, and all of them are solved together.
-        self.contacts = tuple(dataclasses.replace(event.action, beside=()) for event in resting_events)  # type: ignore[type-var]
+        self.contacts = tuple(dataclasses.replace(cast(Impact, event.action), beside=()) for event in resting_events)
         self._first_opening = len(events) - len(resting_events)
         self._shortest = SHORTEST_FLIGHT * min(event.tolerance for event in resting_events)
         self.closed: np.ndarray | None = None
@@ -275,7 +275,7 @@ class RestingContacts(AbstractContacts):
         return number in self.numbers or number >= self._first_opening
 
     def convert(self, source: AbstractSystem, method: AbstractIntegrator, t: float, state: State) -> Converted:
-        system = UnilateralSystem(source, self.contacts, jnp.asarray(self.closed))  # type: ignore[arg-type]
+        system = UnilateralSystem(source, self.contacts, jnp.asarray(self.closed))
         try:
             return convert_for(system, method, t, state, check_state=False).converted
         except IncompatibleSystem as error:

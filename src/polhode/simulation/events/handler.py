@@ -331,7 +331,8 @@ def handler_at(start: Start, plan: EventPlan | None) -> EventHandler | None:
 def _contacts(plan: EventPlan) -> AbstractContacts | None:
     """The contacts whose events change the system, if there are any."""
     if plan.first_located < len(plan.events):
-        return LocatedContacts(plan.first_located, plan.run_system.source)
+        source: Any = plan.run_system.source
+        return LocatedContacts(plan.first_located, source)
     return RestingContacts(plan.events) if plan.holds_contacts else None
 
 

@@ -21,6 +21,7 @@ from polhode.jax_context import warn
 from polhode.result_codes import Result
 from polhode.simulation.events.contacts import SHORTEST_FLIGHT, AbstractContacts, ContactEvent
 from polhode.systems.base import AbstractSystem, Converted, State
+from polhode.systems.mechanical import AbstractMechanical
 
 CLOSES, CHANGES = "contact closes", "contact changes"
 """Names of the events of contacts: impacts and landings; openings, and starts and ends of sliding."""
@@ -82,8 +83,8 @@ class LocatedContacts(AbstractContacts):
     - `first`: number of the first of their two events, which come last.
     """
 
-    def __init__(self, first: int, source: AbstractSystem) -> None:
-        k, rows = size_of(source)  # pyright: ignore[reportArgumentType]
+    def __init__(self, first: int, source: AbstractMechanical) -> None:
+        k, rows = size_of(source)
         self._first, self._modes, self._losses = first, ContactModes.of_open(k, rows), jnp.zeros((k, 3))
         self._last, self._changes, self._failure = np.nan, 0, Result.successful
         self._locked: set[str] = set()
@@ -121,11 +122,11 @@ class LocatedContacts(AbstractContacts):
         del method, t, state
         return Converted(HeldContacts(source, self._modes, self._losses))
 
-    def begin(self, t: Any, state: State, source: AbstractSystem) -> State:
+    def begin(self, t: Any, state: State, source: AbstractMechanical) -> State:
         return self.act((), t, state, source)[0]
 
     def act(
-        self, fired: Sequence[int], t: Any, state: State, source: AbstractSystem
+        self, fired: Sequence[int], t: Any, state: State, source: AbstractMechanical
     ) -> tuple[State, list[ContactEvent]]:
         del fired
         shortest = jnp.asarray(SHORTEST_FLIGHT * _TOLERANCE)
@@ -200,9 +201,9 @@ class _Response(NamedTuple):
 
 @numpy_jit
 def _respond(
-    source: AbstractSystem, t: Any, state: State, modes: ContactModes, losses: Float[Array, "k 3"], shortest: Array
+    source: AbstractMechanical, t: Any, state: State, modes: ContactModes, losses: Float[Array, "k 3"], shortest: Array
 ) -> _Response:
-    response = respond_with_friction(source, t, state, modes, shortest)  # pyright: ignore[reportArgumentType]
+    response = respond_with_friction(source, t, state, modes, shortest)
     after, normal = response.modes, response.impulses[:, 0]
     was = modes.at(after.labels)
     return _Response(

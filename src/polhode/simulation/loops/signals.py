@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Interrupts:
 
 
 @contextlib.contextmanager
-def interrupts(stop: Callable[[], bool] = bool) -> Iterator[Interrupts]:
+def interrupts(stop: Callable[[], bool] = bool) -> Generator[Interrupts]:
     """Ctrl-C, SIGTERM and SIGHUP are noted and, at the end, handed on to whoever handled them before.
 
     A second Ctrl-C raises KeyboardInterrupt at once. Outside the main thread, where signals can't be caught, none is

@@ -68,7 +68,7 @@ def run(plan: Plan) -> tuple[Frames, Progress]:
         return _expression(segments, system, integrator, state0, observer, schedule, differentiated)
 
     parts = system, integrator, start.state, observer
-    native = run_derivative.run(segments, *parts, schedule, lambda *x: expression(*x)[0])
+    native = run_derivative.run(segments, *parts, schedule, lambda s, x, o: expression(s, x, o)[0])
     return expression(system, start.state, observer) if native is None else native
 
 

@@ -90,7 +90,7 @@ def _run(
     row, number = jnp.nonzero(rows.fired & rows.active[:, None], size=most, fill_value=-1)
     there = number >= 0
     pick = lambda x: jnp.where(there.reshape(-1, *(1,) * (x.ndim - 2)), x[row, number], jnp.nan)  # noqa: E731
-    table = {
+    table: dict[str, Any] = {
         "t": pick(effects.t),
         "number": number,
         "before": [pick(x) for x in jax.tree.leaves(effects.before)],

@@ -1,7 +1,6 @@
 """Error-controlled steps, and segments of them."""
 
 # Fields that only the other kind of steps has are None as class attributes, which types can't express.
-# pyright: reportIncompatibleVariableOverride=false
 
 from __future__ import annotations
 

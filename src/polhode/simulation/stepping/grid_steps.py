@@ -1,7 +1,6 @@
 """Steps on a grid that is known before a run: equal ones, or equal ones in each of several pieces."""
 
 # Fields that only the other kind of steps has are None as class attributes, which types can't express.
-# pyright: reportIncompatibleVariableOverride=false
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ that has a kink inside.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -60,7 +60,8 @@ def choose_end_points(
     is_pulse = np.min(np.abs(np.diff(kinks)), initial=np.inf) < h
     if SPARSE * len(kinks) > steps or not (method.order > _FOR_ANY_STEP or is_pulse):
         return EndPoints(breakpoints, inside)
-    return EndPoints(breakpoints._replace(**{"stops" if method.one_step else "inner": both}))
+    ends: dict[str, Any] = {"stops" if method.one_step else "inner": both}
+    return EndPoints(breakpoints._replace(**ends))
 
 
 def _count_inside(kinks: np.ndarray, pieces: np.ndarray) -> int:

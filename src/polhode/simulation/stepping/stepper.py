@@ -38,7 +38,7 @@ class Progress(NamedTuple):
     rejected: Array
     newton: Array
     error: Array
-    result: Array
+    result: Any
     events: Any = None
 
 

@@ -36,7 +36,7 @@ class Mechanical(AbstractMechanical):
     forces: Callable[[Array, Point, Vector], Vector]
     constraints: Callable[[Array, Point], Multipliers] | None = None
     number: int = eqx.field(static=True, default=0)
-    contact_set: AbstractContactSet | None = None  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
+    contact_set: AbstractContactSet | None = None
 
     def __check_init__(self) -> None:
         if (self.constraints is None) != (self.number == 0):

@@ -29,7 +29,7 @@ class PackedArrays:
         whole = np.rint((flat - low) / span * 65535).astype("<u2")
         return {"place": self._add(whole.tobytes()), "count": whole.size, "low": low, "span": span}
 
-    def bytes(self) -> bytes:
+    def to_bytes(self) -> bytes:
         """The whole block."""
         return b"".join(self._parts)
 

@@ -42,7 +42,7 @@ def payload(runs: Sequence[tuple[Run, Scene | None]], labels: Sequence[str] = ()
     descriptions = [
         _describe_run(solution, scene, name, arrays) for (solution, scene), name in zip(runs, names, strict=True)
     ]
-    return to_plain({"colours": COLOURS, "runs": descriptions}), arrays.bytes()
+    return to_plain({"colours": COLOURS, "runs": descriptions}), arrays.to_bytes()
 
 
 def _describe_run(solution: Run, scene: Scene | None, label: str, arrays: PackedArrays) -> dict[str, Any]:

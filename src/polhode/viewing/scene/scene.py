@@ -156,7 +156,7 @@ _FUNCTIONS = ("pose", "points", "centres", "feet", "vectors")
 
 def with_functions(part: Part, through: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Part:
     """The part with each of its functions of (t, state) replaced by `through` of it."""
-    changes = {name: through(getattr(part, name)) for name in _FUNCTIONS if hasattr(part, name)}
+    changes: dict[str, Any] = {name: through(getattr(part, name)) for name in _FUNCTIONS if hasattr(part, name)}
     tints = getattr(part, "tints", None)
     if tints is not None:
         changes["tints"] = dataclasses.replace(tints, values=through(tints.values))

@@ -40,7 +40,7 @@ class _Row(NamedTuple):
     turning_drift: Float[Array, "3"]
     sliding_drift: Float[Array, "3"]
     ground: Float[Array, "3"]
-    on_ground: Float[Array, ""]
+    on_ground: Float[Array | np.ndarray, ""]
 
 
 def link_states(order: RowOrder, local: LocalMotions, ground: Float[Array, "links 3"], with_frames: bool) -> LinkStates:
@@ -53,7 +53,7 @@ def link_states(order: RowOrder, local: LocalMotions, ground: Float[Array, "link
         local.turning_drift,
         local.sliding_drift,
         jnp.where(on_ground[:, None], ground, 0.0),
-        np.asarray(on_ground, float),  # pyright: ignore[reportArgumentType]
+        np.asarray(on_ground, float),
     )
     rows = jax.tree.map(lambda x: take(jnp.asarray(x), order.links), rows)
     empty = jnp.zeros((order.registers.count, _STATE + with_frames * _FRAME))

@@ -100,8 +100,8 @@ class _Tree(NamedTuple):
         frames: list[Pose] = []
         for link, frame in zip(links, relative, strict=True):
             frames.append(compose(frames[link.parent], frame) if link.parent >= 0 else ORIGIN)
-        joints = [_fields(k.motion, q, A) for k, q, (_, A) in zip(links, points, relative, strict=True)]
-        fields = [_from_link(own, frame) for own, frame in zip(joints, frames, strict=True)]
+        joints: list[Fields] = [_fields(k.motion, q, A) for k, q, (_, A) in zip(links, points, relative, strict=True)]
+        fields: list[Fields] = [_from_link(own, frame) for own, frame in zip(joints, frames, strict=True)]
         return cls(frames, joints, fields, [k.inertia.transform(frame) for k, frame in zip(links, frames, strict=True)])
 
 
