@@ -126,9 +126,9 @@ def _edges(R: float, a: float, angle: float, floor: float, top: float) -> tuple[
     """The rims of tube and cone, and lines down them."""
     rise = (R - a) / np.tan(angle)
     rims = {"floor": (R, floor), "hole": (a, 0.0), "shoulder": (R, rise), "top": (R, max(top, rise))}
-    circles = [edge(name, ring(r) + (0.0, 0.0, z)) for name, (r, z) in rims.items()]
+    circles = [edge(name, ring(r) + np.array([0.0, 0.0, z])) for name, (r, z) in rims.items()]
     lines = []
     for k, foot in enumerate(ring(1.0, 6)[:6]):
-        at = lambda name, foot=foot: rims[name][0] * foot + (0.0, 0.0, rims[name][1])  # noqa: E731
+        at = lambda name, foot=foot: rims[name][0] * foot + np.array([0.0, 0.0, rims[name][1]])  # noqa: E731
         lines += [edge(f"tube {k + 1}", (at("floor"), at("top"))), edge(f"cone {k + 1}", (at("hole"), at("shoulder")))]
     return (*circles, *lines)

@@ -118,8 +118,8 @@ def _slope(masses: Array, x: Array) -> Array:
 
 def _edges(R: float, W: float) -> tuple[Any, ...]:
     """Both ends of the drum and lines along it."""
-    circle = ring(R)[:, [0, 2, 1]]
-    ends = [edge(f"end {k + 1}", circle + (0.0, y, 0.0)) for k, y in enumerate((0.0, W))]
+    circle, along = ring(R)[:, [0, 2, 1]], np.array([0.0, W, 0.0])
+    ends = [edge(f"end {k + 1}", feet) for k, feet in enumerate((circle, circle + along))]
     feet = circle[:: (len(circle) - 1) // _BARS][:_BARS]
-    bars = [edge(f"bar {k + 1}", (a, a + (0.0, W, 0.0)), turns=True) for k, a in enumerate(feet)]
+    bars = [edge(f"bar {k + 1}", (a, a + along), turns=True) for k, a in enumerate(feet)]
     return (*ends, *bars)
