@@ -93,7 +93,7 @@ def test_the_slope_is_the_angle_of_the_bed(turn):
     [
         ("rotating-drum", {"grains": 3000}, "which fill the drum"),
         ("rotating-drum", {"radius": 0.004}, "at most 0"),
-        ("rotating-drum", {"width": 0.015}, "`period` along y"),
+        ("rotating-drum", {"width": 0.015, "grains": 50}, "period"),
         ("rotating-drum", {"spread": 1.0}, "below 1"),
         ("rotating-drum", {"seed": -1}, "whole number"),
         ("rotating-drum", {"restitution": 1.5}, "restitution"),
