@@ -69,9 +69,10 @@ def test_a_hopper_runs_evenly_and_keeps_its_grains_where_its_hole_is_small():
 @pytest.mark.parametrize("name", ["rotating-drum", "hopper"])
 def test_a_run_with_contacts_is_taken_up_to_the_same_bytes(name, tmp_path):
     problem = ph.problems.get(name, grains=60)
-    whole = ph.simulate(problem, t1=0.16, save_every=100)
-    ph.simulate(problem, t1=0.08, save_every=100, store=tmp_path / "run.zarr")
-    on = ph.resume(tmp_path / "run.zarr", t1=0.16)
+    half, end = 500 * problem.h, 1000 * problem.h
+    whole = ph.simulate(problem, t1=end, save_every=100)
+    ph.simulate(problem, t1=half, save_every=100, store=tmp_path / "run.zarr")
+    on = ph.resume(tmp_path / "run.zarr", t1=end)
     assert np.asarray(whole.outputs["contact_counts"])[-1].sum() > 30
     for a, b in zip(on.state, whole.state, strict=True):
         assert np.asarray(a)[-1].tobytes() == np.asarray(b)[-1].tobytes()
