@@ -207,6 +207,10 @@ MORE = [
     problem(
         "grain-pile", ("diameter", "mass", "stiffness"), grains=3, diameter=0.01, mass=0.001, stiffness=2e3, seed=0
     ),
+    problem(
+        "rotating-drum", ("diameter", "radius", "stiffness"), grains=3, diameter=0.01, radius=0.03, stiffness=500.0
+    ),
+    problem("hopper", ("hole", "half_angle", "stiffness"), grains=3, hole=0.03, half_angle=0.7, stiffness=500.0),
     problem("heavy-top-constrained", ("mass",), mass=15.0, frame="body", formulation="SO3xR3"),
     problem("cantilever", ("load", "length"), n=2, load=10.0, damping=0.0, length=1.0),
     problem("body-chain", ("mass", "length"), n=2, mass=1.0, length=0.5, bend=(0.3, -0.2)),

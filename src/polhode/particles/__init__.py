@@ -15,6 +15,7 @@ from polhode.particles.builders import packing as packing
 from polhode.particles.builders import torus as torus
 from polhode.particles.clump import Clump as Clump
 from polhode.particles.clumps import Clumps as Clumps
+from polhode.particles.cone import Cone as Cone
 from polhode.particles.diagnostics import ContactNetwork as ContactNetwork
 from polhode.particles.diagnostics import stress as stress
 from polhode.particles.interactions import GrainStates as GrainStates

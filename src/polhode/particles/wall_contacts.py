@@ -204,10 +204,11 @@ class NearSpheres:
         """For each face, which spheres are near it before or after the step; and a `Result` code."""
         radius = 0.5 * self.system.diameters
         reach = radius + self.law.reach(radius) + _MARGIN * radius
-        near, lost = [], jnp.zeros((), bool)
+        near, distances = [], []
         for (before, _), (distance, _) in zip(*map(self.wall.faces, self.ends), strict=True):
             near.append(self.active & (jnp.minimum(before, distance) < reach))
-            lost = lost | jnp.any(self.active & (distance < -2 * radius))
+            distances.append(distance)
+        lost = jnp.any(self.active & self.wall.passages(*self.ends, distances, radius))
         return near, jnp.where(lost, int(Result.lost_particles), 0).astype(jnp.int32)
 
     def _add_block(self, numbers: Array, real: Array, total: Total, memory: History) -> tuple[Total, History]:

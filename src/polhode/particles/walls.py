@@ -110,6 +110,11 @@ class AbstractSmoothWall(AbstractWall):
     def faces(self, x: Vectors) -> list[tuple[Array, Vectors]]:
         """Distance from points to each face, positive inside, and the unit normal there, pointing inside."""
 
+    def passages(self, x0: Vectors, x: Vectors, distances: list[Array], radius: Array) -> Array:
+        """Which spheres that move from x0 to x have passed through a face; `distances` are those of x from each."""
+        del x0, x
+        return jnp.any(jnp.stack([distance < -2 * radius for distance in distances]), axis=0)
+
     @property
     def needs_law(self) -> bool:
         return False
@@ -130,8 +135,8 @@ class AbstractSmoothWall(AbstractWall):
         now, before = near(self.faces(x)), near(self.faces(x0))
         old = (jax.tree.map(lambda a, k=k: a[k], memory) for k in range(len(now)))
         approaches = tuple(Approach(*a, *b, history) for a, b, history in zip(now, before, old, strict=True))
-        through = [jnp.any(distance < -2 * radius) for distance, _ in now]
-        lost = jnp.where(jnp.any(jnp.stack(through)), int(Result.lost_particles), 0)
+        through = self.passages(x0, x, [distance for distance, _ in now], radius)
+        lost = jnp.where(jnp.any(through), int(Result.lost_particles), 0)
         stack = lambda histories: jax.tree.map(lambda *a: jnp.stack(a), *histories)  # noqa: E731
         return Encounter(approaches, stack, lost.astype(jnp.int32))
 
@@ -149,7 +154,7 @@ class Plane(AbstractSmoothWall):
 
     def __init__(self, point: Any = (0.0, 0.0, 0.0), normal: Any = (0.0, 0.0, 1.0)) -> None:
         self.point = checks.array("point", point, (3,), "a point of the plane")
-        self.normal = _direction("normal", normal)
+        self.normal = direction("normal", normal)
 
     def faces(self, x: Vectors) -> list[tuple[Array, Vectors]]:
         normal = tuple(self.normal.astype(x[0].dtype))
@@ -205,7 +210,7 @@ class Cylinder(AbstractSmoothWall):
     def __init__(self, radius: Any, point: Any = (0.0, 0.0, 0.0), axis: Any = (0.0, 0.0, 1.0)) -> None:
         self.radius = checks.positive("radius", radius, (), "radius of the cylinder")
         self.point = checks.array("point", point, (3,), "a point of the axis")
-        self.axis = _direction("axis", axis)
+        self.axis = direction("axis", axis)
 
     def faces(self, x: Vectors) -> list[tuple[Array, Vectors]]:
         kind = x[0].dtype
@@ -321,7 +326,8 @@ def _vector_of_time(name: str, value: Any) -> Any:
     return value
 
 
-def _direction(name: str, value: Any) -> Array:
+def direction(name: str, value: Any) -> Array:
+    """The value as a unit vector. Raises ValueError for other shapes and zero."""
     vector = checks.array(name, value, (3,), "a direction")
     length = jnp.sqrt(jnp.sum(vector * vector))
     if checks.is_concrete(value) and not float(length) > 0:

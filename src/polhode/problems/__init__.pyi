@@ -17,6 +17,7 @@ from .named.grain_pile import grain_pile as grain_pile
 from .named.hanging_cable import hanging_cable as hanging_cable
 from .named.heavy_top import heavy_top as heavy_top
 from .named.heavy_top_constrained import heavy_top_constrained as heavy_top_constrained
+from .named.hopper import hopper as hopper
 from .named.mass_spring import mass_spring as mass_spring
 from .named.pendulum_3d import pendulum_3d as pendulum_3d
 from .named.pendulum_chain import pendulum_chain as pendulum_chain
@@ -25,6 +26,7 @@ from .named.puma import puma as puma
 from .named.quadrotors import quadrotors as quadrotors
 from .named.rattleback import rattleback as rattleback
 from .named.roll_up import roll_up as roll_up
+from .named.rotating_drum import rotating_drum as rotating_drum
 from .named.rotor import rotor as rotor
 from .named.slender_ring import slender_ring as slender_ring
 from .named.slider_crank import slider_crank as slider_crank

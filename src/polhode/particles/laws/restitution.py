@@ -62,5 +62,7 @@ def damping_ratio(name: str, value: Any) -> Array:
         near = jnp.abs(1 - ratio * ratio) < 2 * _NEAR
         q = _quotient(ratio)
         slope = 2 * (q + ratio * jnp.where(near, -1 / 3, (ratio * q - 1) / jnp.where(near, 1.0, 1 - ratio * ratio)))
-        ratio = ratio + (target - value) / slope
+        before, ratio = ratio, ratio + (target - value) / slope
+        if checks.is_concrete(ratio) and float(ratio) == float(before):
+            break
     return ratio

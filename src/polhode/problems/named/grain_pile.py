@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from polhode import checks
 from polhode.particles import BondMaterial, Box, Particles, builders
+from polhode.problems._grains import generator
 from polhode.problems._particles import particle_draft
 from polhode.problems.declaration import Count, Draft, NotNegative, Number, Positive, declare
 
@@ -46,9 +46,7 @@ def grain_pile(
     - `dtype`: "float64" or "float32".
     """
     D, m, k, c = float(diameter), mass, stiffness, damping
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ValueError(f"`seed` must be a whole number, 0 or more, got {checks.short_repr(seed)}.")
-    layout, corner = _pour(grains, D, int(seed))
+    layout, corner = _pour(grains, D, generator(seed))
     system = Particles(
         m,
         0.1 * m * D**2,
@@ -65,13 +63,13 @@ def grain_pile(
     return particle_draft(system, system.start(layout.positions))
 
 
-def _pour(grains: int, D: float, seed: int) -> tuple[builders.Layout, tuple[float, float]]:
+def _pour(grains: int, D: float, random: np.random.Generator) -> tuple[builders.Layout, tuple[float, float]]:
     """Tetrahedra on a lattice that is twice as high as wide, and the corner of the box around them."""
     across = max(1, round((grains / 2) ** (1 / 3)))
     number = np.arange(grains)
     place = np.stack((number % across, number // across % across, number // across**2), axis=1) + 0.5
     one = D / np.sqrt(8) * np.array([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]])
-    turns = np.random.default_rng(seed).standard_normal((grains, 4))
+    turns = random.standard_normal((grains, 4))
     R = builders.matrices(turns / np.linalg.norm(turns, axis=1, keepdims=True))
     x = _GRAIN_DISTANCE * D * place[:, None] + np.einsum("nij,kj->nki", R, one)
     pairs = np.array([(i, j) for i in range(4) for j in range(i)])
