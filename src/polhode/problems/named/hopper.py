@@ -86,7 +86,7 @@ def hopper(
         contact=contact_law(stiffness, restitution, friction, rolling_friction),
         wall_contact=contact_law(stiffness, restitution, wall_friction, rolling_friction),
         walls=(Cone(a, half_angle), Cylinder(radius), Plane((0.0, 0.0, floor))),
-        gravity=(0.0, 0.0, -gravity),  # pyright: ignore[reportArgumentType]
+        gravity=(0.0, 0.0, -gravity),
         contact_outputs=True,
         dtype=dtype,
     )

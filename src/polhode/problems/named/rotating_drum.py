@@ -76,7 +76,7 @@ def rotating_drum(
         contact=contact_law(stiffness, restitution, friction, rolling_friction),
         wall_contact=contact_law(stiffness, restitution, wall_friction, rolling_friction),
         walls=(MovingWall(Cylinder(radius, axis=(0.0, 1.0, 0.0)), angular_velocity=spin),),
-        gravity=(0.0, 0.0, -gravity),  # pyright: ignore[reportArgumentType]
+        gravity=(0.0, 0.0, -gravity),
         period=(np.inf, float(width), np.inf),
         contact_outputs=True,
         dtype=dtype,
