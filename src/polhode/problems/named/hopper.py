@@ -76,7 +76,7 @@ def hopper(
         )
     random = generator(seed)
     lot = make_grains(grains, diameter, spread, density, random)
-    x = disturb(_filling(lot, R, a, angle), lot, random)
+    x = disturb(_lattice(lot, R, a, angle), lot, random)
     floor = -np.sum(lot.diameters**3) / (6 * _LOOSE * R**2) - 4 * lot.largest
     system = Particles(
         lot.masses,
@@ -106,7 +106,7 @@ def _below(masses: Array, x: Array) -> Array:
     return jnp.sum(jnp.where(x[:, 2] < 0, masses, 0.0))
 
 
-def _filling(lot: Grains, R: float, a: float, angle: float) -> np.ndarray:
+def _lattice(lot: Grains, R: float, a: float, angle: float) -> np.ndarray:
     """Places on a lattice in the cone and in the tube above it, lowest first."""
     free = R - 0.6 * lot.largest
     side = lot.columns(free)
