@@ -24,12 +24,11 @@ _COLOUR = "#8a94a3"
 
 def contact_law(stiffness: Any, restitution: Any, friction: Any, rolling_friction: Any) -> ContactLaw:
     """Linear springs and dashpots with Coulomb's friction; with resistance to rolling unless that is zero."""
-    rolls = checks.is_concrete(rolling_friction) and not np.any(np.asarray(rolling_friction))
     shear = _SHEAR * stiffness
     return ContactLaw(
         Hooke(stiffness, restitution),
         TangentialSpring(shear, friction, _SHEAR_DAMPING),
-        rolling=None if rolls else RollingResistance(shear, rolling_friction),
+        rolling=None if checks.is_zero(rolling_friction) else RollingResistance(shear, rolling_friction),
     )
 
 
